@@ -1,0 +1,9 @@
+"""The one exception a user's mistake may raise."""
+
+
+class InputError(ValueError):
+    """Something handed to graphham cannot be used; the message is one sentence that says what to do.
+
+    The command line prints the message alone and exits with code 2; Python users see it as an
+    ordinary ``ValueError``.
+    """
