@@ -1,0 +1,127 @@
+"""Compile the inner loops: one decorator, and the few primitives every compiled loop may use.
+
+Numba keeps compiled code keyed by the time stamp of the file that holds the *outer* function. After
+changing a primitive here while developing, touch the modules that use it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numba
+import numpy as np
+import numpy.typing as npt
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba.core import cgutils, types
+from numba.core.caching import FunctionCache
+from numba.extending import intrinsic
+
+Array = npt.NDArray[Any]
+F = TypeVar("F", bound=Callable[..., Any])
+
+# Sums may be reordered and fused so that they vectorise; NaN and infinity keep their meaning,
+# because a diverging model must show up as NaN and not as a plausible number.
+_FAST = {"reassoc", "contract", "nsz", "arcp"}
+
+
+_DiskCache: Any = FunctionCache
+
+
+class _LenientCache(_DiskCache):  # type: ignore[misc]
+    """Keep compiled code on disk, and carry on without it when the disk refuses."""
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Write one compiled function; a full or read-only disk only costs the next start."""
+        try:
+            super().save_overload(sig, data)
+        except OSError:
+            self.disable()
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Read one compiled function, or ``None`` when it is absent or unreadable."""
+        try:
+            return super().load_overload(sig, target_context)
+        except OSError:
+            return None
+
+
+def jit(function: F) -> F:
+    """Compile a function on first use, without the interpreter lock, and remember it on disk.
+
+    Where neither the package folder nor the user's cache folder can be written the function is
+    compiled anew in every process, which is slower to start and otherwise the same.
+    """
+    compiled: Any = numba.njit(nogil=True, fastmath=_FAST, error_model="numpy")(function)
+    # Numba raises RuntimeError when it finds no folder to write to, OSError when it cannot look.
+    with contextlib.suppress(RuntimeError, OSError):
+        compiled._cache = _LenientCache(function)
+    typed: F = compiled
+    return typed
+
+
+def inlined(function: F) -> F:
+    """Compile a small function into its callers."""
+    compiled: Any = numba.njit(nogil=True, inline="always", error_model="numpy")(function)
+    typed: F = compiled
+    return typed
+
+
+def frozen(array: Any, dtype: Any = None) -> Array:
+    """Return a contiguous read-only view, or a copy where the layout or type is another.
+
+    Memory-mapped graphs are read-only and a compiled function has one machine code per argument
+    type, so handing everything over as read-only avoids compiling every loop twice.
+    """
+    view = np.ascontiguousarray(array, dtype=dtype).view(np.ndarray).view()
+    view.flags.writeable = False
+    return view
+
+
+@intrinsic
+def _prefetch(typing_context: Any, array: Any, position: Any) -> Any:
+    """Ask the processor to fetch ``array.flat[position]`` soon; never faults."""
+    if not isinstance(array, types.Array) or not isinstance(position, types.Integer):
+        return None
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = signature.args[0]
+        held = context.make_array(kind)(context, builder, arguments[0])
+        offset = context.cast(builder, arguments[1], signature.args[1], types.intp)
+        byte = ir.IntType(8).as_pointer()
+        flag = ir.IntType(32)
+        shape = ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag])
+        insert: Any = cgutils.get_or_insert_function
+        call = insert(builder.module, shape, "llvm.prefetch.p0")
+        address = builder.bitcast(builder.gep(held.data, [offset]), byte)
+        # Read access, keep in every cache level, data cache.
+        builder.call(call, [address, flag(0), flag(3), flag(1)])
+        return context.get_dummy_value()
+
+    return types.void(array, position), generate
+
+
+# Compiled code calls this with two arguments; the typing context above is numba's own.
+prefetch: Any = _prefetch
+
+
+@inlined
+def mix(key: Any, part: Any) -> Any:
+    """Return 64 random bits determined by a key and a counter (the SplitMix64 finaliser)."""
+    bits = np.uint64(key) + (np.uint64(part) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> np.uint64(31))
+
+
+@inlined
+def unit(bits: Any) -> Any:
+    """Turn 64 random bits into a float64 in [0, 1)."""
+    return np.float64(np.int64(np.uint64(bits) >> np.uint64(11))) * (1.0 / 9007199254740992.0)
+
+
+@inlined
+def below(bits: Any, count: Any) -> Any:
+    """Turn 64 random bits into an integer in ``0..count-1``, even to one part in 2**53 / count."""
+    return np.int64(unit(bits) * np.float64(count))
