@@ -149,7 +149,7 @@ class Block:
             keep = src != dst
             src, dst = src[keep], dst[keep]
             value = None if value is None else value[keep]
-        indptr, order, edges = _transpose(
+        indptr, order, edges = transpose(
             frozen([0, len(dst)], np.int64), frozen(dst, np.int32), num_targets
         )
         del order
@@ -193,7 +193,7 @@ class Block:
 
     @cached_property
     def _transposed(self) -> tuple[Array, Array, Array]:
-        parts = _transpose(self.indptr, self.indices, self.num_sources)
+        parts = transpose(self.indptr, self.indices, self.num_sources)
         return frozen(parts[0]), frozen(parts[1]), frozen(parts[2])
 
     @property
@@ -289,7 +289,7 @@ def _with_self_edges(indptr: Array, indices: Array, weights: Array) -> tuple[Arr
 
 
 @jit
-def _transpose(indptr: Array, indices: Array, num_columns: int) -> tuple[Array, Array, Array]:
+def transpose(indptr: Array, indices: Array, num_columns: int) -> tuple[Array, Array, Array]:
     """List the edges by column instead of by row, rows ascending: a counting sort."""
     num_edges = len(indices)
     t_indptr = np.zeros(num_columns + 1, dtype=np.int64)

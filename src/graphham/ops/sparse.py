@@ -1,0 +1,193 @@
+"""Sparse features times a dense matrix: bag-of-words input that is never made dense."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from graphham.blocks import transpose
+from graphham.errors import InputError
+from graphham.jit import Array, frozen, jit, mix, unit
+from graphham.ops.attention import IN_ORDER, gather, readable, runs_reference
+
+_NO_ROWS = frozen(np.empty(0, dtype=np.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class SparseMatrix:
+    """A fixed sparse matrix, readable by rows and by columns; arrays are read-only.
+
+    Args:
+        indptr: ``(num_rows + 1,)`` int64 row bounds.
+        indices: ``(num_entries,)`` int32 columns.
+        values: ``(num_entries,)`` float32 values in row order.
+        num_columns: Number of columns.
+        row_names: ``(num_rows,)`` int64 row of the matrix this one was sliced from, or ``None``.
+    """
+
+    indptr: Array
+    indices: Array
+    values: Array
+    num_columns: int
+    row_names: Array | None = None
+
+    @classmethod
+    def from_scipy(cls, matrix: Any) -> SparseMatrix:
+        """Take over a SciPy sparse matrix; duplicate entries are added up."""
+        rows = matrix.tocsr()
+        if not rows.has_canonical_format:
+            rows = rows.copy()
+            rows.sum_duplicates()
+        if rows.nnz >= 2**31:
+            raise InputError(f"a sparse matrix holds fewer than 2**31 entries, got {rows.nnz:,}")
+        return cls(
+            frozen(rows.indptr, np.int64),
+            frozen(rows.indices, np.int32),
+            frozen(rows.data, np.float32),
+            int(rows.shape[1]),
+        )
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and columns."""
+        return len(self.indptr) - 1, self.num_columns
+
+    @property
+    def num_entries(self) -> int:
+        """Number of stored entries."""
+        return len(self.indices)
+
+    @cached_property
+    def by_column(self) -> tuple[Array, Array, Array]:
+        """Column bounds, rows and row-order positions of the entries in column order."""
+        parts = transpose(self.indptr, self.indices, self.num_columns)
+        return frozen(parts[0]), frozen(parts[1]), frozen(parts[2])
+
+    def rows(self, selection: Any) -> SparseMatrix:
+        """Return the matrix of the chosen rows, in that order."""
+        chosen = frozen(selection, np.int64)
+        num_rows = self.shape[0]
+        if chosen.size and not 0 <= int(chosen.min()) <= int(chosen.max()) < num_rows:
+            worst = int(chosen.min()) if int(chosen.min()) < 0 else int(chosen.max())
+            raise InputError(f"row {worst} lies outside 0..{num_rows - 1} of the sparse matrix")
+        indptr, indices, values = _slice_rows(self.indptr, self.indices, self.values, chosen)
+        names = chosen if self.row_names is None else frozen(self.row_names[chosen])
+        return SparseMatrix(
+            frozen(indptr), frozen(indices), frozen(values), self.num_columns, names
+        )
+
+    def with_dropout(self, rate: float, key: int | np.integer[Any]) -> Array:
+        """Return values with about a share ``rate`` set to zero and the rest scaled up.
+
+        What is dropped depends on the key, the original row and the column alone, so a slice drops
+        what the whole matrix does. Pass the result to :func:`sparse_matmul`.
+        """
+        if not 0.0 <= rate < 1.0:
+            raise InputError(f"the dropout rate must lie in [0, 1), got {rate}")
+        if rate == 0.0:
+            return self.values
+        names = _NO_ROWS if self.row_names is None else self.row_names
+        return _dropped(self.indptr, self.indices, self.values, names, rate, np.uint64(key))
+
+    def to_tensor(self, values: Array | Tensor | None, like: Tensor) -> Tensor:
+        """Return a torch sparse COO tensor with the device and type of ``like``."""
+        held = torch.as_tensor(np.array(self.values) if values is None else values)
+        rows = np.repeat(np.arange(self.shape[0]), np.diff(self.indptr))
+        places = torch.as_tensor(np.stack([rows, self.indices.astype(np.int64)]))
+        return torch.sparse_coo_tensor(
+            places.to(like.device),
+            held.to(like.device, like.dtype),
+            self.shape,
+            is_coalesced=True,
+            check_invariants=False,
+        )
+
+
+def sparse_matmul(
+    matrix: SparseMatrix, weight: Tensor, values: Array | Tensor | None = None
+) -> Tensor:
+    """Multiply a sparse matrix by a dense one; the gradient goes to the dense one only.
+
+    Args:
+        matrix: ``(num_rows, num_columns)``.
+        weight: ``(num_columns, dim)``.
+        values: ``(num_entries,)`` values to use in place of the matrix's own, such as those of
+            :meth:`SparseMatrix.with_dropout`.
+
+    Returns:
+        ``(num_rows, dim)`` product.
+    """
+    if weight.dim() != 2 or weight.shape[0] != matrix.num_columns:
+        raise InputError(
+            f"the weight must have 2 dimensions and {matrix.num_columns:,} rows to fit the sparse "
+            f"matrix, got shape {tuple(weight.shape)}"
+        )
+    if not weight.is_floating_point():
+        raise InputError(f"the weight must hold floating-point numbers, got {weight.dtype}")
+    if values is not None and tuple(values.shape) != (matrix.num_entries,):
+        raise InputError(
+            f"the sparse matrix has {matrix.num_entries:,} entries but values has shape "
+            f"{tuple(values.shape)}"
+        )
+    if runs_reference(weight):
+        product: Tensor = torch.sparse.mm(matrix.to_tensor(values, weight), weight)
+        return product
+    if isinstance(values, Tensor):
+        values = values.detach().numpy()
+    held = matrix.values if values is None else frozen(values, np.float32)
+    out: Tensor = _SparseMatmul.apply(weight, matrix, held)  # type: ignore[no-untyped-call]
+    return out
+
+
+class _SparseMatmul(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, weight: Tensor, matrix: SparseMatrix, values: Array) -> Tensor:
+        ctx.matrix, ctx.values = matrix, values
+        dense = readable(weight)[:, None]
+        return gather(matrix.indptr, matrix.indices, IN_ORDER, values[:, None], dense).squeeze(1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        bounds, rows, positions = ctx.matrix.by_column
+        dense = readable(grad)[:, None]
+        out = gather(bounds, rows, positions, ctx.values[:, None], dense)
+        return out.squeeze(1), None, None
+
+
+@jit
+def _slice_rows(
+    indptr: Array, indices: Array, values: Array, chosen: Array
+) -> tuple[Array, Array, Array]:
+    bounds = np.zeros(len(chosen) + 1, dtype=np.int64)
+    for r in range(len(chosen)):
+        bounds[r + 1] = bounds[r] + indptr[chosen[r] + 1] - indptr[chosen[r]]
+    new_indices = np.empty(bounds[-1], dtype=np.int32)
+    new_values = np.empty(bounds[-1], dtype=np.float32)
+    for r in range(len(chosen)):
+        shift = indptr[chosen[r]] - bounds[r]
+        for k in range(bounds[r], bounds[r + 1]):
+            new_indices[k] = indices[k + shift]
+            new_values[k] = values[k + shift]
+    return bounds, new_indices, new_values
+
+
+@jit
+def _dropped(
+    indptr: Array, indices: Array, values: Array, names: Array, rate: float, key: Any
+) -> Array:
+    scale = np.float32(1.0 / (1.0 - rate))
+    out = np.empty(len(values), dtype=np.float32)
+    for i in range(len(indptr) - 1):
+        row = names[i] if len(names) > 0 else np.int64(i)
+        row_key = mix(key, row)
+        for k in range(indptr[i], indptr[i + 1]):
+            stays = unit(mix(row_key, indices[k])) >= rate
+            out[k] = values[k] * scale if stays else np.float32(0.0)
+    return out
