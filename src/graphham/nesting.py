@@ -1,0 +1,179 @@
+"""Scores on nodes' group codes: do levels nest, are groups in use, do they match known classes.
+
+Every function takes plain integer codes per node, counts them into one small table and works on
+that, so the cost is linear in the number of nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from graphham.errors import InputError
+from graphham.graph import Labels
+from graphham.result import Codes
+
+Counts = npt.NDArray[np.int64]
+_CHUNK = 1 << 16
+
+
+def contingency(
+    lower: npt.NDArray[Any], upper: npt.NDArray[Any], num_lower: int, num_upper: int
+) -> Counts:
+    """Count the nodes of every pair of codes, ``(num_lower, num_upper)``."""
+    if len(lower) != len(upper):
+        raise InputError(f"cannot compare {len(lower):,} codes with {len(upper):,}")
+    key = np.asarray(lower, dtype=np.int64) * num_upper + np.asarray(upper, dtype=np.int64)
+    return np.bincount(key, minlength=num_lower * num_upper).reshape(num_lower, num_upper)
+
+
+def _table(lower: npt.NDArray[Any], upper: npt.NDArray[Any]) -> Counts:
+    size = [int(np.max(c, initial=-1)) + 1 for c in (lower, upper)]
+    return contingency(lower, upper, max(size[0], 1), max(size[1], 1))
+
+
+def _entropy(counts: npt.NDArray[Any]) -> float:
+    total = counts.sum()
+    share = counts[counts > 0] / max(total, 1)
+    return float(-(share * np.log(share)).sum())
+
+
+def table_nesting(table: Counts) -> float:
+    """Return I(row; column) / H(column) of a table of counts; 0 when one column holds all."""
+    upper = _entropy(table.sum(axis=0))
+    if upper <= 0:
+        return 0.0
+    shared = _entropy(table.sum(axis=1)) + upper - _entropy(table)
+    return float(np.clip(shared / upper, 0.0, 1.0))
+
+
+def nesting_score(lower: npt.NDArray[Any], upper: npt.NDArray[Any]) -> float:
+    """Return I(lower; upper) / H(upper) of two codings of the same nodes.
+
+    1 when each lower group lies inside one upper group, 0 when they are independent or the upper
+    level has collapsed to one group.
+    """
+    return table_nesting(_table(lower, upper))
+
+
+def conditional_entropy(lower: npt.NDArray[Any], upper: npt.NDArray[Any]) -> float:
+    """Return H(upper | lower) in nats: 0 when the lower group settles the upper one."""
+    table = _table(lower, upper)
+    return max(0.0, _entropy(table) - _entropy(table.sum(axis=1)))
+
+
+def violation_rate(lower: npt.NDArray[Any], upper: npt.NDArray[Any]) -> float:
+    """Return the share of node pairs in one lower group that part ways on the upper level."""
+    table = _table(lower, upper).astype(np.float64)
+    together = (table.sum(axis=1) ** 2).sum()
+    pairs = together - table.sum()
+    return float((together - (table**2).sum()) / pairs) if pairs > 0 else 0.0
+
+
+def groups_used(codes: npt.NDArray[Any], num_groups: int, share: float = 0.01) -> int:
+    """Count the groups that hold at least ``share`` of the nodes."""
+    sizes = np.bincount(codes, minlength=num_groups)
+    return int(((sizes > 0) & (sizes >= share * len(codes))).sum())
+
+
+def effective_groups(codes: npt.NDArray[Any]) -> float:
+    """Return exp(entropy) of the group sizes: how many equal groups would be as diverse."""
+    return float(np.exp(_entropy(np.bincount(codes)))) if len(codes) else 0.0
+
+
+def table_majority(flow: Counts) -> Codes:
+    """Return for each row of a table of counts its fullest column."""
+    parents = flow.argmax(axis=1)
+    # An empty group has no majority; the largest group above is the least surprising home.
+    parents[flow.sum(axis=1) == 0] = int(flow.sum(axis=0).argmax())
+    return np.asarray(parents, dtype=np.int32)
+
+
+def majority_parents(
+    lower: npt.NDArray[Any], upper: npt.NDArray[Any], num_lower: int, num_upper: int
+) -> Codes:
+    """Return for each lower group the upper group that holds most of its nodes."""
+    return table_majority(contingency(lower, upper, num_lower, num_upper))
+
+
+def level_agreement(
+    lower: npt.NDArray[Any], upper: npt.NDArray[Any], parents: npt.NDArray[Any]
+) -> float:
+    """Return the share of nodes whose lower group's parent is their upper group."""
+    return float((np.asarray(parents)[lower] == upper).mean()) if len(lower) else 0.0
+
+
+def path_decode(
+    memberships: Sequence[npt.NDArray[Any]], parents: Sequence[npt.NDArray[Any]]
+) -> list[Codes]:
+    """Choose one group per node and level from the top down, so that the levels nest exactly.
+
+    The top group is the strongest membership; below, the strongest among the children of the group
+    chosen above. Groups without descendants on every lower level cannot be chosen.
+
+    Args:
+        memberships: Per level ``(num_nodes, num_groups)``, fine to coarse.
+        parents: Per level but the last ``(num_groups,)`` parent in the next level.
+    """
+    if len(parents) != len(memberships) - 1:
+        raise InputError(f"{len(memberships)} levels need {len(memberships) - 1} parent lists")
+    alive = [np.ones(memberships[0].shape[1], dtype=bool)]
+    for level, parent in enumerate(parents):
+        reached = np.zeros(memberships[level + 1].shape[1], dtype=bool)
+        reached[np.asarray(parent)[alive[level]]] = True
+        alive.append(reached)
+    num_nodes = len(memberships[0])
+    groups = [np.zeros(num_nodes, dtype=np.int32) for _ in memberships]
+    for start in range(0, num_nodes, _CHUNK):
+        rows = slice(start, min(start + _CHUNK, num_nodes))
+        top = np.where(alive[-1], memberships[-1][rows], -np.inf)
+        groups[-1][rows] = top.argmax(axis=1)
+        for level in range(len(parents) - 1, -1, -1):
+            above = groups[level + 1][rows]
+            allowed = (np.asarray(parents[level])[None, :] == above[:, None]) & alive[level]
+            groups[level][rows] = np.where(allowed, memberships[level][rows], -np.inf).argmax(
+                axis=1
+            )
+    return groups
+
+
+def label_scores(groups: npt.NDArray[Any], labels: Labels) -> dict[str, Any]:
+    """Compare groups with known classes: NMI (arithmetic mean), adjusted Rand index and purity.
+
+    Only nodes with exactly one known label count, also for multi-label data; ``nodes`` says how
+    many that are. Written out here, on one table of counts, because importing scikit-learn takes
+    longer than the whole computation.
+    """
+    if labels.codes is not None:
+        single, codes = labels.codes >= 0, labels.codes
+    else:
+        assert labels.matrix is not None
+        single = np.diff(labels.matrix.indptr) == 1
+        codes = np.full(len(labels), -1, dtype=np.int32)
+        codes[single] = labels.matrix.indices[labels.matrix.indptr[:-1][single]]
+    picked = np.asarray(groups)[single]
+    if not len(picked):
+        return {"nmi": None, "ari": None, "purity": None, "nodes": 0}
+    table = _table(picked, codes[single]).astype(np.float64)
+    a, b = _entropy(table.sum(axis=1)), _entropy(table.sum(axis=0))
+    shared = max(0.0, a + b - _entropy(table))
+    return {
+        "nmi": float(min(1.0, 2 * shared / (a + b))) if a + b > 0 else 1.0,
+        "ari": _adjusted_rand(table),
+        "purity": float(table.max(axis=1).sum() / table.sum()),
+        "nodes": len(picked),
+    }
+
+
+def _adjusted_rand(table: npt.NDArray[np.float64]) -> float:
+    def pairs(counts: npt.NDArray[np.float64]) -> float:
+        return float((counts * (counts - 1)).sum() / 2)
+
+    total = pairs(table.sum(keepdims=True))
+    rows, columns, both = pairs(table.sum(axis=1)), pairs(table.sum(axis=0)), pairs(table)
+    expected = rows * columns / total if total else 0.0
+    highest = (rows + columns) / 2
+    return 1.0 if highest == expected else float((both - expected) / (highest - expected))

@@ -1,0 +1,252 @@
+import json
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.cluster.hierarchy import dendrogram, fcluster, is_monotonic, is_valid_linkage
+from sklearn.metrics import adjusted_rand_score, mutual_info_score, normalized_mutual_info_score
+
+from graphham.errors import InputError
+from graphham.graph import Labels
+from graphham.hierarchy import (
+    Hierarchy,
+    conditional_entropy,
+    effective_groups,
+    groups_used,
+    hierarchy_metrics,
+    label_scores,
+    level_agreement,
+    majority_parents,
+    nesting_score,
+    path_decode,
+    violation_rate,
+)
+from outputs import make_result, random_labels
+
+codes = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2)), min_size=1, max_size=40).map(
+    lambda pairs: tuple(np.array(pairs, dtype=np.int32).T)
+)
+shapes = st.lists(st.integers(1, 8), min_size=1, max_size=4).map(
+    lambda counts: tuple(sorted(counts, reverse=True))
+)
+
+
+@given(codes)
+def test_nesting_is_shared_information_over_upper_entropy(pair) -> None:
+    lower, upper = pair
+    entropy = mutual_info_score(upper, upper)
+    expected = mutual_info_score(lower, upper) / entropy if len(set(upper)) > 1 else 0.0
+    assert nesting_score(lower, upper) == pytest.approx(expected, abs=1e-9)
+    assert conditional_entropy(lower, upper) == pytest.approx(
+        entropy - mutual_info_score(lower, upper), abs=1e-9
+    )
+
+
+@given(codes)
+def test_violation_rate_equals_the_loop_over_pairs(pair) -> None:
+    lower, upper = pair
+    together = [(i, j) for i, j in combinations(range(len(lower)), 2) if lower[i] == lower[j]]
+    parted = sum(upper[i] != upper[j] for i, j in together)
+    assert violation_rate(lower, upper) == pytest.approx(parted / max(len(together), 1))
+
+
+def test_nesting_at_its_ends() -> None:
+    lower = np.repeat(np.arange(6), 10)
+    assert nesting_score(lower, lower // 2) == pytest.approx(1)
+    assert nesting_score(lower, np.zeros(60, dtype=int)) == 0  # collapsed: no credit
+    assert nesting_score(lower, np.tile([0, 1], 30)) == pytest.approx(0, abs=1e-12)
+
+
+def test_groups_in_use_and_effective_groups() -> None:
+    sizes = [495, 495, 10, 0, 0]
+    some = np.repeat(np.arange(5), sizes)
+    assert groups_used(some, 5) == 3
+    assert groups_used(some, 5, share=0.02) == 2
+    assert groups_used(some, 5, share=0) == 3
+    assert effective_groups(np.repeat(np.arange(4), 7)) == pytest.approx(4)
+    assert effective_groups(np.zeros(9, dtype=int)) == pytest.approx(1)
+
+
+@given(codes)
+def test_majority_parents_lose_the_fewest_nodes(pair) -> None:
+    lower, upper = pair
+    parents = majority_parents(lower, upper, 5, 3)
+    kept = level_agreement(lower, upper, parents)
+    for group in range(5):
+        for other in range(3):
+            changed = parents.copy()
+            changed[group] = other
+            assert level_agreement(lower, upper, changed) <= kept
+    assert kept == pytest.approx(np.mean([parents[a] == b for a, b in zip(*pair, strict=True)]))
+
+
+@given(shapes, st.integers(1, 40))
+def test_decoding_along_the_path_nests_and_takes_the_best_child(shape, count) -> None:
+    result = make_result(count, shape)
+    groups = path_decode(result.memberships, result.parents)
+    np.testing.assert_array_equal(groups[-1], result.memberships[-1].argmax(1))
+    for level, parent in enumerate(result.parents):
+        np.testing.assert_array_equal(parent[groups[level]], groups[level + 1])
+        for row in range(count):
+            siblings = [k for k in range(shape[level]) if parent[k] == groups[level + 1][row]]
+            best = max(siblings, key=lambda k: result.memberships[level][row, k])
+            assert groups[level][row] == best
+
+
+def test_decoding_never_enters_a_group_without_children() -> None:
+    members = [np.array([[0.4, 0.6]]), np.array([[0.2, 0.3, 0.5]]), np.array([[0.1, 0.9]])]
+    # Group 2 of the middle and group 1 of the top lead nowhere, although both look best.
+    groups = path_decode(members, [np.array([0, 1]), np.array([0, 0, 1])])
+    assert [int(g[0]) for g in groups] == [1, 1, 0]
+
+
+@given(shapes, st.integers(1, 60), st.booleans())
+def test_sizes_add_up(shape, count, tree) -> None:
+    result = make_result(count, shape, tree=tree)
+    hierarchy = Hierarchy.from_result(result)
+    levels = range(1, len(shape) + 1)
+    for level in levels:
+        assert hierarchy.sizes[level - 1].sum() == count == hierarchy.num_nodes
+    for low, high in combinations(levels, 2):
+        flow = hierarchy.flows(low, high)
+        np.testing.assert_array_equal(flow.sum(1), hierarchy.sizes[low - 1])
+        np.testing.assert_array_equal(flow.sum(0), hierarchy.sizes[high - 1])
+    for level in levels[1:]:
+        held = sum(
+            hierarchy.sizes[level - 2][c]
+            for g in range(shape[level - 1])
+            for c in hierarchy.children(level, g)
+        )
+        assert held == count
+        if tree:
+            for g in range(shape[level - 1]):
+                below = [hierarchy.sizes[level - 2][c] for c in hierarchy.children(level, g)]
+                assert sum(below) == hierarchy.sizes[level - 1][g]
+            share = hierarchy.parent_share(level - 1)
+            assert np.all((share == 1) | np.isnan(share))
+    table = hierarchy.to_table().to_pydict()
+    assert sum(table["size"]) == count * len(shape)
+    assert sum(table["share"]) == pytest.approx(len(shape))
+
+
+@given(shapes, st.integers(1, 30), st.booleans())
+def test_json_and_back(shape, count, tree) -> None:
+    result = make_result(count, shape, tree=tree)
+    names = [[f"näme\n{g}" for g in range(k)] for k in shape]
+    mine = Hierarchy.from_result(result, names)
+    text = json.dumps(mine.to_json())
+    back = Hierarchy.from_json(json.loads(text))
+    assert json.dumps(back.to_json()) == text
+    assert back.names == mine.names
+    tree_json = json.loads(text)["tree"]
+    assert sum(c["size"] for c in tree_json["children"]) == count
+
+    def leaves(branch):
+        below = branch.get("children")
+        if below is None:
+            return [branch["group"]]
+        return [leaf for child in below for leaf in leaves(child)]
+
+    assert sorted(leaves(tree_json)) == list(range(shape[0]))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"format": "other"}, "not a graphham hierarchy"),
+        ({"version": 2}, "newer graphham"),
+        ({"version": "1"}, "newer graphham"),
+        ({"levels": []}, "damaged"),
+        ({"flows": [{"lower": 1, "upper": 2, "counts": [[1]]}]}, "damaged"),
+        ({"flows": 3}, "damaged"),
+    ],
+)
+def test_a_foreign_or_damaged_file_is_refused(change, words) -> None:
+    good = Hierarchy.from_result(make_result()).to_json()
+    with pytest.raises(InputError, match=words):
+        Hierarchy.from_json(good | change)
+
+
+@given(shapes)
+def test_the_linkage_cuts_into_the_levels(shape) -> None:
+    result = make_result(10, shape)
+    linkage = Hierarchy.from_result(result).to_linkage()
+    assert linkage.shape == (shape[0] - 1, 4)
+    if shape[0] == 1:
+        return
+    assert is_valid_linkage(linkage)
+    assert is_monotonic(linkage)
+    assert sorted(dendrogram(linkage, no_plot=True)["leaves"]) == list(range(shape[0]))
+    above = np.arange(shape[0])
+    for level, parent in enumerate(result.parents, 1):
+        above = parent[above]
+        cut = fcluster(linkage, level + 0.5, "distance")
+        assert len(set(zip(cut, above, strict=True))) == len(set(cut)) == len(set(above))
+
+
+def test_levels_are_counted_from_one() -> None:
+    hierarchy = Hierarchy.from_result(make_result())
+    for pair in ((0, 1), (2, 1), (1, 3), (1, 1)):
+        with pytest.raises(InputError, match=r"levels run from 1 \(fine\) to 2"):
+            hierarchy.flows(*pair)
+
+
+@given(st.integers(1, 60), st.sampled_from(["text", "multi"]))
+def test_label_scores_agree_with_scikit_learn(count: int, kind: str) -> None:
+    rng = np.random.default_rng(count)
+    labels = random_labels(rng, count, kind)
+    assert labels is not None
+    groups = rng.integers(0, 4, count)
+    scores = label_scores(groups, labels)
+    values = [v[0] if isinstance(v, list) and len(v) == 1 else v for v in labels.values()]
+    single = [isinstance(v, str) for v in values]
+    truth = [v for v, s in zip(values, single, strict=True) if s]
+    assert scores["nodes"] == len(truth)
+    if not truth:
+        assert scores["nmi"] is None
+        return
+    mine = groups[np.array(single)]
+    assert scores["nmi"] == pytest.approx(normalized_mutual_info_score(truth, mine), abs=1e-9)
+    assert scores["ari"] == pytest.approx(adjusted_rand_score(truth, mine), abs=1e-9)
+    most = sum(
+        max(sum(t == c for t, g in zip(truth, mine, strict=True) if g == k) for c in set(truth))
+        for k in set(mine)
+    )
+    assert scores["purity"] == pytest.approx(most / len(truth))
+
+
+def test_metrics_tell_a_good_tree_from_a_collapsed_one() -> None:
+    truth = np.repeat(np.arange(6), 20).astype(np.int32)
+    hot = [np.eye(6, dtype=np.float32)[truth], np.eye(3, dtype=np.float32)[truth // 2]]
+    base = make_result(120)
+    good = replace(
+        base,
+        memberships=hot,
+        groups=[truth, truth // 2],
+        evidence=[truth, truth // 2],
+        parents=[np.arange(6, dtype=np.int32) // 2],
+        labels=Labels(tuple("abc"), codes=truth // 2),
+    ).validate()
+    found = hierarchy_metrics(good)
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    assert found["nesting"] == found["nesting_evidence"] == pytest.approx(1)
+    assert found["agreement"] == 1
+    assert (found["used_1"], found["used_2"], found["groups_1"]) == (6, 3, 6)
+    assert found["nmi_2"] == pytest.approx(1)
+    assert found["nmi_1"] < 1
+    zero = np.zeros(120, dtype=np.int32)
+    bad = replace(good, groups=[truth, zero], evidence=[truth, zero], parents=[])
+    found = hierarchy_metrics(bad)
+    assert found["nesting"] == found["nesting_evidence"] == 0
+    assert found["used_2"] == 1
+    assert found["largest_share_2"] == 1
+    assert found["parents_from"] == "majority"
+
+
+def test_one_level_has_no_nesting() -> None:
+    found = hierarchy_metrics(make_result(10, (3,), labels="none"))
+    assert found["nesting"] is None
+    assert "nmi_1" not in found
