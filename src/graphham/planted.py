@@ -1,7 +1,8 @@
 """Generate graphs whose true hierarchy of groups is known, for tests, demos and benchmarks.
 
 Every node belongs to a leaf of a tree (or, when mixed, half and half to two leaves). Each edge
-first picks how far it reaches in the tree, then its ends. Work and memory are linear in nodes and edges.
+first picks how far it reaches in the tree, then its ends. Work and memory are linear in nodes and
+edges.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def _pick_words(
     columns: Any,
     indptr: Any,
 ) -> int:
-    """Place the drawn numbers of words without replacement; rows come out sorted, words distinct."""
+    """Place the drawn numbers of words without replacement; rows come out sorted and distinct."""
     words = bounds[-1]
     # Which draw took a word last: the background, each leaf's boost and the merge all count as one.
     taken = np.full(words, -1, dtype=np.int64)
