@@ -8,12 +8,12 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from reference import ops as slow
 
 from graphham import ops
 from graphham.blocks import Block
 from graphham.errors import InputError
 from graphham.ops import reference
+from reference import ops as slow
 
 
 @st.composite
