@@ -1,0 +1,372 @@
+"""Say what each group is: its typical features and nodes, the nodes on its edge, and a name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from graphham.errors import InputError
+from graphham.graph import Graph, Labels
+from graphham.hierarchy import Hierarchy
+from graphham.nesting import contingency
+from graphham.result import FitResult
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_CHUNK = 1 << 15
+# Pseudo-members at the overall rate: a feature of two members in a group of two is no profile.
+_PRIOR_MEMBERS = 5.0
+_NAME_PARTS = 3
+_NUMBERED = re.compile(r"(w|f|x|v|word|feat|feature|dim|col|column)?[\s_:-]*\d+", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class TypicalFeature:
+    """A feature that members of a group have more often than other nodes.
+
+    Args:
+        feature: The feature's name.
+        lift: How many times as often as overall, shrunk towards 1 in small groups.
+        share: Share of the members that have it.
+        score: Ranking weight; grows with share and lift, and with the number of members.
+    """
+
+    feature: str
+    lift: float
+    share: float
+    score: float
+
+
+def groups_table(
+    result: FitResult, graph: Graph, top_features: int = 8, top_nodes: int = 5
+) -> pa.Table:
+    """Describe every group in one table row.
+
+    Columns: ``level, group, name, size, share, parent, parent_share``; ``typical_features`` (a
+    list of feature, lift and share); ``typical_nodes`` (highest membership, then nearest to the
+    group's mean vector) and ``boundary_nodes`` (smallest margin between the two strongest
+    memberships), both as the user's ids; ``dominant_label`` and ``purity`` among members with
+    known labels; ``typical_titles`` where the graph has titles.
+
+    A member has a sparse or mostly-zero feature if its value is not zero, and any other dense
+    feature if its value lies above the overall mean. The cost is linear in nodes and stored
+    feature values.
+    """
+    import pyarrow as pa
+
+    if graph.num_nodes != result.num_nodes or graph.ids != result.ids:
+        raise InputError(
+            f"the graph has {graph.num_nodes:,} nodes that are not those of the result "
+            f"({result.num_nodes:,}); describe groups with the graph they were found in"
+        )
+    features, names, typical, boundary = [], [], [], []
+    labels: list[tuple[Any, float | None]] = []
+    counts, overall = _feature_counts(result, graph)
+    for level in range(result.num_levels):
+        found = _typical_features(
+            counts[level] if counts else None,
+            overall,
+            np.bincount(result.groups[level], minlength=result.group_counts[level]),
+            graph,
+            max(top_features, 4 * _NAME_PARTS),
+        )
+        known = _dominant_labels(result, level)
+        features += [group[:top_features] for group in found]
+        labels += known
+        names.append(name_groups(found, known))
+        typical += _typical_rows(result, level, top_nodes)
+        boundary += _boundary_rows(result, level, top_nodes)
+    table = Hierarchy.from_result(result, names).to_table()
+    struct = pa.struct([("feature", pa.string()), ("lift", pa.float32()), ("share", pa.float32())])
+    described = [
+        [{"feature": f.feature, "lift": f.lift, "share": f.share} for f in group]
+        for group in features
+    ]
+    label_type = pa.int64() if _all_whole([v for v, _ in labels]) else pa.string()
+    dominant = [v if v is None or label_type == pa.int64() else str(v) for v, _ in labels]
+    columns: dict[str, Any] = {
+        "typical_features": pa.array(described, type=pa.list_(struct)),
+        "typical_nodes": _id_lists(result, typical),
+        "boundary_nodes": _id_lists(result, boundary),
+        "dominant_label": pa.array(dominant, type=label_type),
+        "purity": pa.array([p for _, p in labels], type=pa.float64()),
+    }
+    if graph.titles is not None:
+        titles = [[str(graph.titles[r]) for r in rows.tolist()] for rows in typical]
+        columns["typical_titles"] = pa.array(titles, type=pa.list_(pa.string()))
+    for name, column in columns.items():
+        table = table.append_column(name, column)
+    return table
+
+
+def boundary_table(result: FitResult, count: int = 20) -> pa.Table:
+    """List the nodes that commit least, with the two groups that each lies between.
+
+    Args:
+        result: The fit.
+        count: How many nodes, least concentrated first.
+
+    Returns:
+        One row per node: ``id, concentration, level, first_group, second_group, first_membership,
+        second_membership``; the level is the one with the smallest margin.
+    """
+    import pyarrow as pa
+
+    if count < 0:
+        raise InputError(f"cannot list {count} boundary nodes; give a number of at least 0")
+    rows = np.argsort(result.concentration, kind="stable")[:count]
+    per_level = [two_strongest(member[rows]) for member in result.memberships]
+    margins = np.stack([first - second for _, _, first, second in per_level])
+    # A level with a single group has no second choice and cannot be the one that is undecided.
+    margins[np.array(result.group_counts) == 1] = np.inf
+    level = margins.argmin(axis=0) if len(rows) else np.zeros(0, dtype=np.int64)
+    picked = [np.stack([p[i] for p in per_level])[level, np.arange(len(rows))] for i in range(4)]
+    return pa.table(
+        {
+            "id": result.ids.take(rows).to_arrow(),
+            "concentration": pa.array(result.concentration[rows]),
+            "level": pa.array((level + 1).astype(np.int32)),
+            "first_group": pa.array(picked[0].astype(np.int32)),
+            "second_group": pa.array(picked[1].astype(np.int32), mask=picked[1] < 0),
+            "first_membership": pa.array(picked[2].astype(np.float32)),
+            "second_membership": pa.array(picked[3].astype(np.float32)),
+        }
+    )
+
+
+def two_strongest(
+    member: npt.NDArray[Any],
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
+    """Return each row's strongest and second group (-1 if there is one group) and their values."""
+    n, k = member.shape
+    first, second = np.zeros(n, dtype=np.int32), np.full(n, -1, dtype=np.int32)
+    high, low = np.zeros(n, dtype=np.float32), np.zeros(n, dtype=np.float32)
+    for start in range(0, n, _CHUNK):
+        part = np.array(member[start : start + _CHUNK], dtype=np.float32)
+        each, stop = np.arange(len(part)), start + len(part)
+        first[start:stop] = best = part.argmax(axis=1)
+        high[start:stop] = part[each, best]
+        if k > 1:
+            part[each, best] = -1
+            second[start:stop] = best = part.argmax(axis=1)
+            low[start:stop] = part[each, best]
+    return first, second, high, low
+
+
+def feature_name(graph: Graph, column: int) -> str:
+    """Return the user's name of a feature column, or ``feature 17`` when there is none."""
+    named = graph.feature_names is not None and column < len(graph.feature_names)
+    return str(graph.feature_names[column]) if named else f"feature {column}"  # type: ignore[index]
+
+
+def name_groups(
+    features: Sequence[Sequence[TypicalFeature]],
+    labels: Sequence[tuple[Any, float | None]] = (),
+) -> list[str]:
+    """Name the groups of one level after their most typical features, each name once.
+
+    Tags lose their facet (``implemented-in::python`` becomes ``python``). Without readable features
+    a group is called after a label that most of its members share, and ``group 3`` failing that.
+    """
+    names: list[str] = []
+    for group, found in enumerate(features):
+        parts: list[str] = []
+        for feature in found:
+            if len(parts) == _NAME_PARTS or feature.score < 0.2 * found[0].score:
+                break
+            part = _short(feature.feature)
+            near = part.casefold()
+            # "python" and "python3" say the same thing twice.
+            if near and not any(near.startswith(p) or p.startswith(near) for p in _folded(parts)):
+                parts.append(part)
+        label, purity = labels[group] if labels else (None, None)
+        if not parts and label is not None and purity is not None and purity >= 0.5:
+            parts = [_clean(str(label))]
+        names.append(" / ".join(p for p in parts if p) or f"group {group}")
+    return _distinct(names)
+
+
+def _folded(parts: Iterable[str]) -> list[str]:
+    return [p.casefold() for p in parts]
+
+
+def _short(feature: str) -> str:
+    tail = feature.rsplit("::", 1)[-1]
+    return "" if _NUMBERED.fullmatch(tail.strip()) else _clean(tail)
+
+
+def _clean(text: str) -> str:
+    """Make user text fit a one-line name: no control characters, not too long."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in text[:200]).split())
+    return line if len(line) <= 32 else line[:31].rstrip() + "…"
+
+
+def _distinct(names: list[str]) -> list[str]:
+    taken: set[str] = set()
+    result = []
+    for name in names:
+        fresh, number = name, 2
+        while fresh in taken:
+            fresh, number = f"{name} ({number})", number + 1
+        taken.add(fresh)
+        result.append(fresh)
+    return result
+
+
+def _indicator(codes: npt.NDArray[Any], num_groups: int) -> sp.csr_matrix:
+    """Return the ``(num_groups, num_nodes)`` matrix that sums node rows by group."""
+    order = np.argsort(codes, kind="stable").astype(np.int32)
+    bounds = np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=num_groups))])
+    ones = np.ones(len(codes), dtype=np.float32)
+    return sp.csr_matrix((ones, order, bounds), shape=(num_groups, len(codes)))
+
+
+def _feature_counts(
+    result: FitResult, graph: Graph
+) -> tuple[list[sp.csr_matrix], npt.NDArray[np.float64]]:
+    """Count members with each feature, per level ``(num_groups, num_features)``, and overall."""
+    x: Any = graph.features
+    if x is None or x.shape[1] == 0:
+        return [], np.zeros(0)
+    width = x.shape[1]
+    sums = [_indicator(g, k) for g, k in zip(result.groups, result.group_counts, strict=True)]
+    if sp.issparse(x):
+        has = sp.csr_matrix(((x.data != 0).astype(np.float32), x.indices, x.indptr), shape=x.shape)
+        # float32 counts are exact up to 16.7 million members of one group, beyond our scale.
+        counts = [sp.csr_matrix(s @ has) for s in sums]
+        overall = np.bincount(x.indices, weights=has.data, minlength=width)
+        return counts, overall.astype(np.float64)
+    bar = _presence_bar(x)
+    dense = [np.zeros((k, width)) for k in result.group_counts]
+    total = np.zeros(width)
+    for start in range(0, len(x), _CHUNK):
+        part = np.asarray(x[start : start + _CHUNK], dtype=np.float32)
+        has_part = (part != 0 if bar is None else part > bar).astype(np.float32)
+        total += has_part.sum(axis=0, dtype=np.float64)
+        for level, codes in enumerate(result.groups):
+            piece = codes[start : start + _CHUNK]
+            dense[level] += _indicator(piece, result.group_counts[level]) @ has_part
+    return [sp.csr_matrix(d) for d in dense], total
+
+
+def _presence_bar(x: npt.NDArray[Any]) -> npt.NDArray[np.float64] | None:
+    """Return the column means a dense value must exceed to count, or ``None`` for "not zero"."""
+    sample = np.asarray(x[:: max(1, len(x) // 4096)])
+    if (sample == 0).mean() >= 0.5:
+        return None
+    total = np.zeros(x.shape[1])
+    for start in range(0, len(x), _CHUNK):
+        total += np.asarray(x[start : start + _CHUNK], dtype=np.float64).sum(axis=0)
+    return total / max(len(x), 1)
+
+
+def _typical_features(
+    counts: sp.csr_matrix | None,
+    overall: npt.NDArray[np.float64],
+    sizes: npt.NDArray[np.int64],
+    graph: Graph,
+    top: int,
+) -> list[list[TypicalFeature]]:
+    """Rank the features of each group of one level by how much they set it apart."""
+    if counts is None:
+        return [[] for _ in sizes]
+    found = []
+    for group, size in enumerate(sizes.tolist()):
+        part = slice(counts.indptr[group], counts.indptr[group + 1])
+        columns, having = counts.indices[part], counts.data[part].astype(np.float64)
+        base = overall[columns] / max(sizes.sum(), 1)
+        weight = size + _PRIOR_MEMBERS
+        rate = (having + _PRIOR_MEMBERS * base) / weight
+        # One standard error down: rare words that happen to meet in a group must not win.
+        sure = rate - np.sqrt(np.maximum(rate * (1 - rate), 0) / weight)
+        keep = np.flatnonzero((having >= min(2, size)) & (sure > base))
+        score = sure[keep] * np.log(sure[keep] / base[keep])
+        best = keep[np.lexsort((columns[keep], -score))[:top]]
+        ranked = sure[best] * np.log(sure[best] / base[best])
+        found.append(
+            [
+                TypicalFeature(
+                    feature_name(graph, int(columns[i])),
+                    lift=float(rate[i] / base[i]),
+                    share=float(having[i] / size),
+                    score=float(points),
+                )
+                for i, points in zip(best.tolist(), ranked.tolist(), strict=True)
+            ]
+        )
+    return found
+
+
+def _dominant_labels(result: FitResult, level: int) -> list[tuple[Any, float | None]]:
+    labels: Labels | None = result.labels
+    codes, k = result.groups[level], result.group_counts[level]
+    if labels is None or not labels.classes:
+        return [(None, None)] * k
+    known = labels.known
+    members = np.bincount(codes[known], minlength=k)
+    if labels.codes is not None:
+        counts = contingency(codes[known], labels.codes[known], k, len(labels.classes))
+    else:
+        assert labels.matrix is not None
+        counts = (_indicator(codes, k) @ labels.matrix.astype(np.float32)).toarray()
+    best = counts.argmax(axis=1)
+    return [
+        (labels.classes[b], float(counts[g, b] / members[g])) if members[g] else (None, None)
+        for g, b in enumerate(best.tolist())
+    ]
+
+
+def _all_whole(values: Sequence[Any]) -> bool:
+    seen = [v for v in values if v is not None]
+    whole = all(isinstance(v, int | np.integer) and not isinstance(v, bool) for v in seen)
+    return bool(seen) and whole
+
+
+def _typical_rows(result: FitResult, level: int, top: int) -> list[npt.NDArray[np.int64]]:
+    codes, k = result.groups[level], result.group_counts[level]
+    member = result.memberships[level][np.arange(len(codes)), codes]
+    centre = _unit(_indicator(codes, k) @ result.embedding)
+    closeness = np.zeros(len(codes), dtype=np.float32)
+    for start in range(0, len(codes), _CHUNK):
+        rows = slice(start, start + _CHUNK)
+        unit = _unit(np.asarray(result.embedding[rows]))
+        closeness[rows] = np.einsum("nd,nd->n", unit, centre[codes[rows]])
+    # A saturated softmax differs only in noise; memberships equal to three digits are a tie.
+    return _leaders(codes, k, top, -np.round(member, 3), -closeness)
+
+
+def _boundary_rows(result: FitResult, level: int, top: int) -> list[npt.NDArray[np.int64]]:
+    codes, k = result.groups[level], result.group_counts[level]
+    if k == 1:
+        return [np.zeros(0, dtype=np.int64)]
+    _, _, high, low = two_strongest(result.memberships[level])
+    return _leaders(codes, k, top, high - low)
+
+
+def _leaders(
+    codes: npt.NDArray[Any], num_groups: int, top: int, *keys: npt.NDArray[Any]
+) -> list[npt.NDArray[np.int64]]:
+    """Return the rows of each group with the smallest keys (first key first)."""
+    order = np.lexsort((*reversed(keys), codes))
+    bounds = np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=num_groups))])
+    return [order[a : min(a + top, b)] for a, b in pairwise(bounds.tolist())]
+
+
+def _unit(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12))
+
+
+def _id_lists(result: FitResult, rows: Sequence[npt.NDArray[np.int64]]) -> Any:
+    import pyarrow as pa
+
+    offsets = np.concatenate([[0], np.cumsum([len(r) for r in rows])]).astype(np.int32)
+    flat = np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64)
+    return pa.ListArray.from_arrays(pa.array(offsets), result.ids.take(flat).to_arrow())
