@@ -7,6 +7,7 @@ stay inside; every table that leaves the package carries ids.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
@@ -16,6 +17,7 @@ import numpy.typing as npt
 from graphham.errors import InputError
 
 Rows = npt.NDArray[np.int64]
+_WHOLE = re.compile("-?[0-9]+")
 
 
 class NodeIds:
@@ -23,7 +25,7 @@ class NodeIds:
 
     Args:
         values: Distinct ids in row order: an integer array, or text as an object array, a list of
-            strings or an Arrow string array.
+            strings or an Arrow array of either.
 
     The look-up structure is built on first use, so opening a graph of millions of nodes costs
     nothing until somebody asks for a node by its id.
@@ -35,13 +37,17 @@ class NodeIds:
         self._sorted: tuple[npt.NDArray[np.int64], Rows] | None = None
         self._lookup: dict[str, int] | None = None
         self._is_range = False
+        if type(values).__module__.startswith("pyarrow") and _is_integer_column(values):
+            values = values.to_numpy()
         if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
+            if values.dtype.kind == "u" and values.size and values.max() > np.iinfo(np.int64).max:
+                raise InputError(f"the id {values.max()} is beyond 64 bits; give it as text")
             self._integers = values.astype(np.int64, copy=False)
         elif type(values).__module__.startswith("pyarrow"):
             self._text = _as_large_string(values)
         else:
             items = list(values)
-            if all(isinstance(v, int | np.integer) and not isinstance(v, bool) for v in items):
+            if all(_fits_int64(v) for v in items):
                 self._integers = np.asarray(items, dtype=np.int64)
             else:
                 import pyarrow as pa
@@ -110,7 +116,10 @@ class NodeIds:
         if self._integers is not None:
             wanted, valid = _to_integers(values)
             return np.where(valid, self._find_integers(wanted), -1)
-        return self._find_text(_to_text(values))
+        column = values.to_arrow() if isinstance(values, NodeIds) else values
+        if len(column) > 10_000 and type(column).__module__.startswith("pyarrow"):
+            return self._find_column(column)
+        return self._find_text(_to_text(column))
 
     def rows(self, values: Any, what: str = "node") -> Rows:
         """Return the row of each value; a value that is not an id is an :class:`InputError`."""
@@ -170,6 +179,15 @@ class NodeIds:
             (-1 if v is None else lookup.get(v, -1) for v in wanted), np.int64, count=len(wanted)
         )
 
+    def _find_column(self, wanted: Any) -> Rows:
+        """Look up a whole Arrow column: a hash join, without a Python object per id."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        values = _as_large_string(wanted)
+        found = pc.fill_null(pc.index_in(values, self._text, skip_nulls=True), -1)
+        return np.asarray(found.cast(pa.int64()).to_numpy())
+
     def _suggest(self, value: Any) -> str:
         if self._integers is not None or len(self) > 200_000:
             return ""
@@ -180,12 +198,24 @@ class NodeIds:
         return f"NodeIds({len(self):,} ids: {self.kind})"
 
 
+def _fits_int64(value: Any) -> bool:
+    is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return is_whole and -(2**63) <= int(value) < 2**63
+
+
+def _is_integer_column(values: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_integer(values.type)) and not values.null_count
+
+
 def _as_large_string(values: Any) -> Any:
     import pyarrow as pa
 
     if isinstance(values, pa.ChunkedArray):
-        values = values.combine_chunks()
-    return values.cast(pa.large_string())
+        # One chunk, as in a memory-mapped file, is taken as it is: joining would copy it.
+        values = values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
+    return values if values.type == pa.large_string() else values.cast(pa.large_string())
 
 
 def _item(values: Any, position: int) -> Any:
@@ -195,15 +225,35 @@ def _item(values: Any, position: int) -> Any:
 
 def _to_integers(values: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
     """Read values as integers; the second array tells which of them really are."""
-    if isinstance(values, NodeIds) and values._integers is not None:
-        return values._integers, np.ones(len(values), dtype=bool)
+    if isinstance(values, NodeIds):
+        values = values._integers if values._integers is not None else values._text
+    if type(values).__module__.startswith("pyarrow"):
+        if _is_integer_column(values):
+            values = values.to_numpy()
+        elif len(values) > 10_000:
+            return _column_to_integers(_as_large_string(values))
     if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
-        return values.astype(np.int64), np.ones(len(values), dtype=bool)
+        return values.astype(np.int64), values <= np.iinfo(np.int64).max
     numbers = np.zeros(len(values), dtype=np.int64)
     valid = np.zeros(len(values), dtype=bool)
     for i, text in enumerate(_to_text(values)):
-        if text is not None and text.removeprefix("-").isdecimal() and len(text) < 19:
+        if text is not None and _WHOLE.fullmatch(text) and -(2**63) <= int(text) < 2**63:
             numbers[i], valid[i] = int(text), True
+    return numbers, valid
+
+
+def _column_to_integers(values: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Read a large Arrow text column as integers; 19 digits and more go the slow way."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    short = pc.fill_null(pc.match_substring_regex(values, "^-?[0-9]{1,18}$"), False)
+    plain = pc.if_else(short, values, pa.scalar("0", pa.large_string()))
+    numbers = np.array(plain.cast(pa.int64()).to_numpy())
+    valid = np.array(short.to_numpy(zero_copy_only=False))
+    rest = np.flatnonzero(~valid)
+    if rest.size:
+        numbers[rest], valid[rest] = _to_integers(values.take(pa.array(rest)).to_pylist())
     return numbers, valid
 
 

@@ -1,0 +1,197 @@
+"""Give every id of a file a row of the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from graphham.errors import InputError
+from graphham.ids import NodeIds
+
+_CANONICAL_INTEGER = r"^(?:0|-?[1-9][0-9]{0,17})$"
+
+
+@dataclass(frozen=True)
+class Edges:
+    """Edges as rows, before duplicates are merged.
+
+    Args:
+        source: ``(rows,)`` int64 first ends, as node rows.
+        target: ``(rows,)`` int64 second ends.
+        ids: The user's ids in row order.
+        weights: ``(rows,)`` float64, or ``None``.
+        is_matrix: The rows come from an adjacency matrix, so both directions of one edge are one
+            entry seen twice and not two edges to be added up.
+        notes: Remarks for the report.
+    """
+
+    source: npt.NDArray[np.int64]
+    target: npt.NDArray[np.int64]
+    ids: NodeIds
+    weights: npt.NDArray[np.float64] | None = None
+    is_matrix: bool = False
+    notes: tuple[str, ...] = ()
+
+
+def encode_edges(
+    source: pa.ChunkedArray,
+    target: pa.ChunkedArray,
+    weights: npt.NDArray[np.float64] | None = None,
+    extra: pa.ChunkedArray | None = None,
+    notes: tuple[str, ...] = (),
+) -> Edges:
+    """Give every distinct id a row.
+
+    Whole-number ids get rows in ascending order; text ids in order of first appearance, reading
+    the edges line by line (``extra`` ids, which need no edge, come first: they are the file's own
+    list of nodes).
+
+    Args:
+        source: First ends, ``int64`` or ``large_string``.
+        target: Second ends, of either type.
+        weights: One weight per edge.
+        extra: Ids that are nodes even without an edge.
+        notes: Passed on.
+    """
+    count = len(source)
+    columns = [extra, source, target] if extra is not None else [source, target]
+    if all(pa.types.is_integer(c.type) for c in columns):
+        values = np.concatenate([c.to_numpy() for c in columns]).astype(np.int64, copy=False)
+        distinct, rows = _rank_integers(values)
+        ids = NodeIds(distinct)
+    else:
+        texts = [
+            c if pa.types.is_large_string(c.type) else c.cast(pa.large_string()) for c in columns
+        ]
+        chunks = [chunk for c in texts for chunk in c.chunks]
+        coded = pa.chunked_array(chunks, pa.large_string()).dictionary_encode().combine_chunks()
+        if isinstance(coded, pa.ChunkedArray):
+            coded = coded.unify_dictionaries().combine_chunks()
+        codes = coded.indices.to_numpy().astype(np.int64)
+        ids, place = _order_texts(coded.dictionary, codes, len(codes) - 2 * count)
+        rows = place[codes]
+    rows = rows[len(rows) - 2 * count :]
+    return Edges(rows[:count], rows[count:], ids, weights, notes=notes)
+
+
+def node_ids(values: Any) -> NodeIds:
+    """Make :class:`NodeIds` from distinct values; a repeated one is an :class:`InputError`."""
+    column = values if isinstance(values, pa.ChunkedArray) else arrow_ids(values)
+    if pa.types.is_integer(column.type):
+        ids = NodeIds(column.to_numpy())
+    else:
+        numbers = as_exact_integers(column.combine_chunks())
+        ids = NodeIds(column.combine_chunks() if numbers is None else numbers)
+    twice = ids.first_duplicate()
+    if twice is not None:
+        raise InputError(f"the id {twice!r} occurs twice; every node needs an id of its own")
+    return ids
+
+
+def as_exact_integers(values: pa.Array) -> npt.NDArray[np.int64] | None:
+    """Return texts as int64 if each is a plain whole number that reads back the same, else None."""
+    matches = pc.match_substring_regex(values, _CANONICAL_INTEGER)
+    if len(values) == 0 or not pc.all(matches).as_py():
+        return None
+    numbers: npt.NDArray[np.int64] = values.cast(pa.int64()).to_numpy()
+    return numbers
+
+
+def _rank_integers(
+    values: npt.NDArray[np.int64],
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the sorted distinct values and the rank of each value."""
+    low, high = int(values.min()), int(values.max())
+    if high - low > 8 * len(values) + 1024:
+        distinct, rank = np.unique(values, return_inverse=True)
+        return distinct, rank.astype(np.int64, copy=False)
+    # Ids close together: mark and count, which is linear where sorting is not.
+    present = np.zeros(high - low + 1, dtype=bool)
+    present[values - low] = True
+    place = np.cumsum(present) - 1
+    return np.flatnonzero(present) + low, place[values - low]
+
+
+def _order_texts(
+    distinct: pa.Array, codes: npt.NDArray[np.int64], num_extra: int
+) -> tuple[NodeIds, npt.NDArray[np.int64]]:
+    """Return the ids in row order and the row of each dictionary code."""
+    numbers = as_exact_integers(distinct)
+    if numbers is not None:
+        order = np.argsort(numbers, kind="stable")
+        ids = NodeIds(numbers[order])
+    else:
+        count = (len(codes) - num_extra) // 2
+        turn = np.concatenate(
+            [
+                np.arange(num_extra),
+                num_extra + 2 * np.arange(count),
+                num_extra + 2 * np.arange(count) + 1,
+            ]
+        )
+        seen = np.argsort(turn, kind="stable")[::-1] if count else np.arange(num_extra)[::-1]
+        first = np.empty(len(distinct), dtype=np.int64)
+        first[codes[seen]] = turn[seen]  # the last write wins, which is the earliest turn
+        order = np.argsort(first, kind="stable")
+        ids = NodeIds(distinct.take(pa.array(order)))
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    return ids, place
+
+
+def id_column(column: pa.ChunkedArray, name: str, origin: str) -> pa.ChunkedArray:
+    """Turn a column of any sensible type into ``int64`` or ``large_string`` ids."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        column = column.cast(kind.value_type)
+        kind = column.type
+    try:
+        if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+            return column.cast(pa.int64())
+        if pa.types.is_null(kind) or _is_text(kind):
+            return column.cast(pa.large_string())
+    except pa.ArrowInvalid:
+        if pa.types.is_integer(kind):  # beyond int64: keep every digit, as text
+            return column.cast(pa.large_string())
+    raise InputError(
+        f"column {name!r} of {origin} is of type {kind}, which cannot hold ids; "
+        f"ids are whole numbers or text"
+    )
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    views = pa.types.is_string_view(kind) or pa.types.is_binary_view(kind)
+    return bool(
+        views
+        or pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+    )
+
+
+def _chunked(array: pa.Array) -> pa.ChunkedArray:
+    return pa.chunked_array([array])
+
+
+def arrow_ids(values: npt.NDArray[Any]) -> pa.ChunkedArray:
+    """Turn an array of whole numbers or text into an id column, exactly."""
+    if values.dtype.kind == "U":
+        return _chunked(pa.array(values.tolist(), pa.large_string()))
+    if values.dtype.kind == "u" and values.size and int(values.max()) > np.iinfo(np.int64).max:
+        return _chunked(pa.array(values).cast(pa.large_string()))
+    return _chunked(pa.array(np.ascontiguousarray(values, dtype=np.int64)))
+
+
+def listed(names: Sequence[str], most: int = 12) -> str:
+    """Write column names for a message, cut after a dozen."""
+    shown = ", ".join(str(n) for n in names[:most])
+    return f"the columns {shown}" + (
+        f" and {len(names) - most:,} more" if len(names) > most else ""
+    )

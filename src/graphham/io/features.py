@@ -1,0 +1,269 @@
+"""Read what each node is like and put it in the order of the graph's rows."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import scipy.sparse as sp
+
+from graphham.errors import InputError
+from graphham.graph import Features, Graph
+from graphham.io.encode import arrow_ids
+from graphham.io.files import read_arrays
+from graphham.io.nodes import add_nodes, add_notes
+from graphham.io.tables import (
+    NodeTable,
+    frame_table,
+    is_frame,
+    match_ids,
+    node_table,
+    open_file,
+)
+
+_SPARSE_COLUMNS = 64
+_SPARSE_DENSITY = 0.10
+
+
+def attach_features(
+    graph: Graph, source: Any, id_column: str | None = None, isolated: bool = False
+) -> Graph:
+    """Return the graph with its features replaced.
+
+    Args:
+        graph: The graph whose nodes the features describe.
+        source: A CSV, TSV, Parquet or GraphML table; an npz with ``ids`` and either ``x`` or the
+            CSR parts ``data, indices, indptr, shape`` (optionally ``names``); a data frame; or an
+            array or SciPy matrix whose rows already follow the graph's rows. Without ``ids``, row
+            ``i`` of an npz or npy file belongs to the node with the id ``i``.
+        id_column: Name of the id column; the first column if not given.
+        isolated: Admit ids without any edge as isolated nodes instead of refusing them.
+
+    Raises:
+        InputError: A node has no features, an id is unknown or occurs twice, or a value is missing
+            or not a number.
+    """
+    if isinstance(source, str | os.PathLike):
+        file, raw, kind = open_file(source, "feature")
+        if kind in ("npz", "npy"):
+            matrix, names, ids = _of_arrays(read_arrays(file, raw), str(file))
+            return _attach(graph, matrix, names, ids, isolated, str(file))
+        named = [] if id_column is None else [id_column]
+        table = node_table(file, raw, kind, "feature", named)
+        drop_text = kind == "graphml"
+    elif is_frame(source):
+        table, drop_text = frame_table(source, "feature frame"), False
+    else:
+        return replace(graph, features=_of_rows(source, graph), feature_names=None)
+    key = 0 if id_column is None else table.position(id_column, "id")
+    ids = table.ids(key)
+    matrix, names, skipped = _of_table(table, key, ids, drop_text)
+    done = _attach(graph, matrix, names, ids, isolated, table.origin)
+    if skipped:
+        done = add_notes(
+            done, f"attributes that are not numbers were left out: {', '.join(skipped)}"
+        )
+    return done
+
+
+def _attach(
+    graph: Graph,
+    matrix: Features,
+    names: list[str] | None,
+    ids: pa.ChunkedArray,
+    isolated: bool,
+    origin: str,
+) -> Graph:
+    """Line the rows of a matrix up with the graph by id."""
+    found = graph.ids.find(ids)
+    _refuse_repeats(found, ids, graph, origin)
+    unknown = match_ids(found, ids, isolated, "feature", origin)
+    if unknown.size:
+        # The old features go first: they say nothing about the new nodes.
+        graph = add_nodes(
+            replace(graph, features=None, feature_names=None), ids.take(pa.array(unknown))
+        )
+        found = graph.ids.find(ids)
+        _refuse_repeats(found, ids, graph, origin)
+    place = np.full(graph.num_nodes, -1, dtype=np.int64)
+    place[found] = np.arange(len(found))
+    lacking = np.flatnonzero(place < 0)
+    if lacking.size:
+        more = f" and {lacking.size - 1:,} more nodes lack" if lacking.size > 1 else " lacks"
+        raise InputError(
+            f"the feature table {origin} has {len(ids):,} rows for {graph.num_nodes:,} nodes: "
+            f"{graph.ids[int(lacking[0])]!r}{more} features; give one row per node"
+        )
+    # Rows already in order are kept as they are: no copy of a large matrix.
+    if not np.array_equal(place, np.arange(len(place))):
+        matrix = matrix[place]
+    return replace(graph, features=matrix, feature_names=names)
+
+
+def _refuse_repeats(
+    found: npt.NDArray[np.int64], ids: pa.ChunkedArray, graph: Graph, origin: str
+) -> None:
+    counts = np.bincount(found[found >= 0], minlength=graph.num_nodes)
+    twice = np.flatnonzero(counts > 1)
+    if twice.size:
+        raise InputError(
+            f"the feature table {origin} has {int(counts[twice[0]])} rows for the id "
+            f"{graph.ids[int(twice[0])]!r}; give one row per node"
+        )
+
+
+def _of_table(
+    table: NodeTable, key: int, ids: pa.ChunkedArray, drop_text: bool
+) -> tuple[Features, list[str], list[str]]:
+    """Read the numeric columns; return matrix, names and the columns left out."""
+    wanted = [i for i in range(len(table.names)) if i != key]
+    skipped: list[str] = []
+    if drop_text:
+        kinds = {i: table.column(i).type for i in wanted}
+        text = [i for i in wanted if pa.types.is_large_string(kinds[i])]
+        skipped = [table.names[i] for i in text]
+        wanted = [i for i in wanted if i not in text]
+    if not wanted:
+        raise InputError(f"the feature table {table.origin} has no numeric column beside the id")
+    names = [table.names[i] for i in wanted]
+    columns = table.numbers(wanted)
+    return _pack(columns, names, ids, table.origin), names, skipped
+
+
+def _pack(
+    columns: list[pa.ChunkedArray], names: list[str], ids: pa.ChunkedArray, origin: str
+) -> Features:
+    """Put columns side by side: sparse while few values are set, dense otherwise."""
+    num_rows, num_columns = len(ids), len(columns)
+    most = _SPARSE_DENSITY * num_rows * num_columns if num_columns > _SPARSE_COLUMNS else -1.0
+    parts: list[tuple[npt.NDArray[Any], npt.NDArray[Any]]] = []
+    stored = 0
+    dense: npt.NDArray[np.float32] | None = None
+    for j, column in enumerate(columns):
+        values = column.to_numpy()
+        _refuse_missing(values, ids, names[j], origin)
+        if dense is None and stored <= most:
+            rows = np.flatnonzero(values)
+            stored += len(rows)
+            parts.append((rows.astype(np.int32), values[rows].astype(np.float32)))
+        if dense is None and stored >= most:
+            dense = np.zeros((num_rows, num_columns), dtype=np.float32)
+            for i, (rows, filled) in enumerate(parts):
+                dense[rows, i] = filled
+        if dense is not None:
+            dense[:, j] = values
+    if dense is not None:
+        return dense
+    bounds = np.cumsum([0] + [len(rows) for rows, _ in parts])
+    flat_rows = np.concatenate([rows for rows, _ in parts])
+    flat = np.concatenate([filled for _, filled in parts])
+    by_column = sp.csc_matrix((flat, flat_rows, bounds), shape=(num_rows, num_columns))
+    return by_column.tocsr()
+
+
+def _refuse_missing(values: npt.NDArray[Any], ids: pa.ChunkedArray, name: str, origin: str) -> None:
+    bad = np.flatnonzero(~np.isfinite(values))
+    if bad.size:
+        seen = values[bad[0]]
+        state = "missing (blank or NaN)" if np.isnan(seen) else f"{seen}"
+        raise InputError(
+            f"the feature {name!r} of node {ids[int(bad[0])].as_py()!r} in {origin} is {state}; "
+            f"fill or drop values that are not finite numbers"
+        )
+
+
+def _of_arrays(
+    arrays: dict[str, npt.NDArray[Any]], origin: str
+) -> tuple[Features, list[str] | None, pa.ChunkedArray]:
+    """Read ``x`` or CSR parts with ``ids`` and ``names`` out of named arrays."""
+    matrix: Features
+    if "x" in arrays:
+        matrix = _as_dense(arrays["x"], origin)
+    elif {"data", "indices", "indptr", "shape"} <= arrays.keys():
+        matrix = _as_sparse(arrays, origin)
+    else:
+        raise InputError(
+            f"{origin} has neither an array 'x' nor the CSR parts data, indices, indptr, shape; "
+            f"it has {', '.join(arrays) or 'nothing'}"
+        )
+    num_rows, num_columns = (int(n) for n in matrix.shape)
+    keys = arrays.get("ids")
+    if keys is None:
+        keys = np.arange(num_rows)
+    if keys.ndim != 1 or keys.dtype.kind not in "iuU":
+        raise InputError(f"the array 'ids' of {origin} must be one row of whole numbers or text")
+    if len(keys) != num_rows:
+        raise InputError(
+            f"{origin} has {len(keys):,} ids for {num_rows:,} rows of features; give as many"
+        )
+    ids = arrow_ids(keys)
+    names = arrays.get("names", arrays.get("feature_names"))
+    listed = None if names is None else [str(n) for n in names.reshape(-1).tolist()]
+    if listed is not None and len(listed) != num_columns:
+        raise InputError(f"{origin} has {len(listed):,} names for {num_columns:,} feature columns")
+    _check_finite(matrix, lambda row: ids[row].as_py(), listed, origin)
+    return matrix, listed, ids
+
+
+def _of_rows(source: Any, graph: Graph) -> Features:
+    """Check an array or SciPy matrix whose rows follow the graph's."""
+    matrix: Features
+    if sp.issparse(source):
+        matrix = sp.csr_matrix(source, dtype=np.float32)
+        matrix.sort_indices()
+    else:
+        if hasattr(source, "detach"):  # a torch tensor, which may carry a gradient
+            source = source.detach().cpu().numpy()
+        matrix = _as_dense(np.asarray(source), "the feature array")
+    if matrix.shape[0] != graph.num_nodes:
+        raise InputError(
+            f"the feature table has {matrix.shape[0]:,} rows but the graph has "
+            f"{graph.num_nodes:,} nodes; give one row per node"
+        )
+    _check_finite(matrix, lambda row: graph.ids[row], None, "the feature array")
+    return matrix
+
+
+def _as_dense(values: npt.NDArray[Any], origin: str) -> npt.NDArray[Any]:
+    if values.ndim != 2 or values.dtype.kind not in "iufb":
+        raise InputError(
+            f"the features of {origin} have shape {values.shape} and type {values.dtype}; "
+            f"they must be a table of numbers, one row per node"
+        )
+    kept = values.dtype if values.dtype in (np.float16, np.float32) else np.float32
+    return np.ascontiguousarray(values, dtype=kept)
+
+
+def _as_sparse(arrays: dict[str, npt.NDArray[Any]], origin: str) -> sp.csr_matrix:
+    try:
+        parts = (arrays["data"].astype(np.float32), arrays["indices"], arrays["indptr"])
+        matrix = sp.csr_matrix(parts, shape=tuple(arrays["shape"].tolist()))
+        matrix.check_format(full_check=True)
+    except (ValueError, TypeError, IndexError) as error:
+        raise InputError(
+            f"the sparse features in {origin} are damaged ({str(error).splitlines()[0]}); "
+            f"write them again"
+        ) from None
+    matrix.sum_duplicates()
+    return matrix
+
+
+def _check_finite(matrix: Any, id_of: Any, names: list[str] | None, origin: str) -> None:
+    values = matrix.data if sp.issparse(matrix) else matrix
+    if bool(np.isfinite(values).all()):
+        return
+    if sp.issparse(matrix):
+        where = int(np.flatnonzero(~np.isfinite(values))[0])
+        row = int(np.searchsorted(matrix.indptr, where, side="right")) - 1
+        column = int(matrix.indices[where])
+    else:
+        row, column = (int(i) for i in np.argwhere(~np.isfinite(values))[0])
+    name = column + 1 if names is None else repr(names[column])
+    raise InputError(
+        f"the feature {name} of node {id_of(row)!r} in {origin} is not a finite number; "
+        f"fill or drop missing values first"
+    )

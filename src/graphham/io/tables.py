@@ -1,0 +1,192 @@
+"""Open a table about nodes (features or labels), whatever it comes as."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from graphham.errors import InputError
+from graphham.io.encode import id_column as as_ids
+from graphham.io.encode import listed
+from graphham.io.files import Kind, Raw, check_file, kind_of, read_parquet, read_raw
+from graphham.io.graphml import read_graphml
+from graphham.io.header import is_table_header
+from graphham.io.text import TextTable
+
+MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
+
+
+class NodeTable:
+    """A table with one id column; the other columns are read when asked for.
+
+    Args:
+        origin: What to call the table in messages.
+        names: Column names; ``column 1``, ``column 2``, ... where the file has no header.
+        content: An Arrow table, or delimited text that is not yet converted.
+        has_header: Whether the first row of delimited text holds the names.
+    """
+
+    def __init__(
+        self, origin: str, names: Sequence[str], content: pa.Table | TextTable, has_header: bool
+    ) -> None:
+        self.origin, self.names = origin, list(names)
+        self._content, self._has_header = content, has_header
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether columns carry types of their own (Parquet, Arrow) or are text."""
+        return not isinstance(self._content, TextTable)
+
+    def position(self, name: str, what: str) -> int:
+        """Return the position of a named column; an unknown name is an :class:`InputError`."""
+        if name not in self.names:
+            raise InputError(
+                f"{self.origin} has no {what} column {name!r}; it has {listed(self.names)}"
+            )
+        return self.names.index(name)
+
+    def ids(self, position: int) -> pa.ChunkedArray:
+        """Read the id column as ``int64`` or ``large_string``; a missing id is refused."""
+        column = as_ids(self.column(position), self.names[position], self.origin)
+        if isinstance(self._content, TextTable) and not self._content.quoted:
+            column = pc.utf8_trim_whitespace(column)
+        blank = pc.is_null(column)
+        if pa.types.is_large_string(column.type):
+            blank = pc.or_kleene(blank, pc.equal(column, ""))
+        where = pc.index(blank, True).as_py()
+        if where >= 0:
+            raise InputError(f"{self._place(where)} has no id; give every row the id of its node")
+        return column
+
+    def column(self, position: int) -> pa.ChunkedArray:
+        """Read one column in its own type, as text if it has none."""
+        if isinstance(self._content, TextTable):
+            types = {position: pa.large_string()}
+            return self._content.read(types, self._has_header)[0]
+        return self._content.column(position)
+
+    def numbers(self, positions: Sequence[int]) -> list[pa.ChunkedArray]:
+        """Read columns as ``float32`` with nulls where a value is missing."""
+        if isinstance(self._content, TextTable):
+            kinds = dict.fromkeys(positions, pa.float32())
+            return self._content.read(kinds, self._has_header, MISSING)
+        return [self._number(i) for i in positions]
+
+    def _number(self, position: int) -> pa.ChunkedArray:
+        column = self.column(position)
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        kind = column.type
+        if pa.types.is_null(kind):
+            return pa.chunked_array([pa.nulls(len(column), pa.float32())])
+        if pa.types.is_boolean(kind):
+            return column.cast(pa.uint8()).cast(pa.float32())
+        numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+        if not numeric and not pa.types.is_decimal(kind):
+            raise InputError(
+                f"the feature column {self.names[position]!r} of {self.origin} is not numeric "
+                f"(its type is {kind}); drop it or turn it into numbers"
+            )
+        middle = column.cast(pa.float64()) if pa.types.is_decimal(kind) else column
+        return middle.cast(pa.float32(), safe=False)
+
+    def _place(self, row: int) -> str:
+        if isinstance(self._content, TextTable):
+            line = self._content.line_of(row, self._has_header)
+            return f"line {line:,} of {self.origin}"
+        return f"row {row + 1:,} of {self.origin}"
+
+
+def open_file(path: str | os.PathLike[str], what: str) -> tuple[Any, Raw, Kind]:
+    """Return path, bytes and kind of a file about nodes."""
+    file = check_file(path, what)
+    raw = read_raw(file)
+    return file, raw, kind_of(file, raw)
+
+
+def node_table(file: Any, raw: Raw, kind: Kind, what: str, named: Sequence[str]) -> NodeTable:
+    """Open the table in a file.
+
+    Args:
+        file: Its path.
+        raw: Its bytes.
+        kind: Its format; ``text``, ``parquet`` or ``graphml`` (the table of node attributes).
+        what: "feature" or "label", for messages.
+        named: Column names the user gave; if there are any, the first row must hold names.
+    """
+    if kind == "parquet":
+        table = read_parquet(file, raw)
+        return NodeTable(str(file), table.column_names, table, True)
+    if kind == "graphml":
+        table = read_graphml(file, raw).node_table()
+        return NodeTable(str(file), table.column_names, table, True)
+    if kind != "text":
+        raise InputError(f"{file} is not a table; give the {what}s as CSV, TSV or Parquet")
+    text = TextTable(file, raw, f"{what}s")
+    first = [f.strip() for f in text.sample[0]]
+    if len(first) < 2:
+        line = text.line_of(0, False)
+        raise InputError(
+            f"line {line:,} of {file} has one field ({first[0]!r}); a {what} table needs an id "
+            f"column and at least one more"
+        )
+    has_header = bool(named) or is_table_header(text.sample)
+    names = first if has_header else [f"column {i + 1}" for i in range(len(first))]
+    return NodeTable(str(file), names, text, has_header)
+
+
+def frame_table(frame: Any, origin: str) -> NodeTable:
+    """Wrap an Arrow, polars or pandas frame."""
+    table = as_arrow(frame)
+    return NodeTable(origin, table.column_names, table, True)
+
+
+def is_frame(value: Any) -> bool:
+    """Whether a value is a data frame of some kind."""
+    known = ("__arrow_c_stream__", "__dataframe__", "to_arrow")
+    return not isinstance(value, np.ndarray) and any(hasattr(value, name) for name in known)
+
+
+def as_arrow(frame: Any) -> pa.Table:
+    """Turn an Arrow, polars or pandas frame into an Arrow table, sharing memory where it can."""
+    if isinstance(frame, pa.Table):
+        return frame
+    if isinstance(frame, pa.RecordBatch):
+        return pa.table(frame)
+    try:
+        if type(frame).__module__.partition(".")[0] == "pandas":
+            return pa.Table.from_pandas(frame, preserve_index=False)
+        if hasattr(frame, "__arrow_c_stream__"):
+            return pa.table(frame)
+        if hasattr(frame, "to_arrow"):
+            return pa.table(frame.to_arrow())
+        from pyarrow import interchange
+
+        return interchange.from_dataframe(frame)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        reason = str(error).splitlines()[0][:160]
+        raise InputError(
+            f"the {type(frame).__name__} cannot be read as a table ({reason}); give columns of "
+            f"one type each"
+        ) from None
+
+
+def match_ids(
+    found: npt.NDArray[np.int64], ids: pa.ChunkedArray, isolated: bool, what: str, origin: str
+) -> npt.NDArray[np.int64]:
+    """Return the positions of table rows whose id is not in the graph, or refuse them."""
+    unknown = np.flatnonzero(found < 0)
+    if unknown.size and not isolated:
+        first = ids[int(unknown[0])].as_py()
+        more = f" and {unknown.size - 1:,} more" if unknown.size > 1 else ""
+        raise InputError(
+            f"the {what} table {origin} ({len(ids):,} rows) has the id {first!r}{more}, which is "
+            f"in no edge; correct it, or admit nodes without edges with --isolated (isolated=True)"
+        )
+    return unknown
