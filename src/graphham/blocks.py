@@ -106,14 +106,8 @@ class Block:
                 f"a block holds fewer than 2**31 rows but the graph has {graph.num_nodes:,} nodes; "
                 f"sample blocks instead"
             )
-        if not self_edge:
-            return cls(graph.indptr, graph.indices, graph.num_nodes, False, graph.weights)
-        weights = _NONE if graph.weights is None else graph.weights
-        indptr, indices, grown = _with_self_edges(
-            frozen(graph.indptr, np.int64), frozen(graph.indices), frozen(weights, np.float32)
-        )
-        kept = None if graph.weights is None else grown
-        return cls(indptr, indices, graph.num_nodes, True, kept)
+        plain = cls(graph.indptr, graph.indices, graph.num_nodes, False, graph.weights)
+        return plain._with_self_edges() if self_edge else plain
 
     @classmethod
     def from_edges(
@@ -145,20 +139,25 @@ class Block:
         if len(src) != len(dst):
             raise InputError(f"there are {len(src):,} edge sources but {len(dst):,} edge targets")
         value = None if weights is None else np.asarray(weights, dtype=np.float32)
+        if value is not None and len(value) != len(src):
+            raise InputError(f"there are {len(src):,} edges but {len(value):,} weights")
         if self_edge:
             keep = src != dst
             src, dst = src[keep], dst[keep]
             value = None if value is None else value[keep]
-        indptr, order, edges = transpose(
+        indptr, _, edges = transpose(
             frozen([0, len(dst)], np.int64), frozen(dst, np.int32), num_targets
         )
-        del order
         plain = cls(indptr, src[edges], count, False, None if value is None else value[edges])
-        if not self_edge:
-            return plain
-        weights = _NONE if plain.weights is None else plain.weights
-        indptr, indices, grown = _with_self_edges(plain.indptr, plain.indices, frozen(weights))
-        return cls(indptr, indices, count, True, None if value is None else grown)
+        return plain._with_self_edges() if self_edge else plain
+
+    def _with_self_edges(self) -> Block:
+        weights = _NONE if self.weights is None else self.weights
+        indptr, indices, grown = _lead_with_self(
+            self.indptr, self.indices, weights, self.weights is not None
+        )
+        kept = None if self.weights is None else grown
+        return Block(indptr, indices, self.num_sources, True, kept, self.source_rows)
 
     @property
     def num_targets(self) -> int:
@@ -265,10 +264,11 @@ _NO_ROWS = frozen(np.empty(0, dtype=np.int64))
 
 
 @jit
-def _with_self_edges(indptr: Array, indices: Array, weights: Array) -> tuple[Array, Array, Array]:
+def _lead_with_self(
+    indptr: Array, indices: Array, weights: Array, weighted: bool
+) -> tuple[Array, Array, Array]:
     """Put an edge from each row to itself at the front of the row."""
     num_rows = len(indptr) - 1
-    weighted = len(weights) > 0
     new_indptr = np.empty(num_rows + 1, dtype=np.int64)
     new_indices = np.empty(len(indices) + num_rows, dtype=np.int32)
     new_weights = np.ones(len(new_indices) if weighted else 0, dtype=np.float32)

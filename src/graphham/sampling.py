@@ -90,6 +90,7 @@ class NeighborSampler:
             self._indptr,
             self._indices,
             self._weights,
+            self.graph.weights is not None,
             rows,
             limit,
             np.uint64(key),
@@ -228,6 +229,7 @@ def _sample_rows(
     indptr: Array,
     indices: Array,
     weights: Array,
+    weighted: bool,
     targets: Array,
     limit: int,
     key: Any,
@@ -238,7 +240,6 @@ def _sample_rows(
 ) -> tuple[Array, Array, Array, Array, int]:
     """Draw and relabel; the last result is the position of a repeated target, or -1."""
     num_targets = len(targets)
-    weighted = len(weights) > 0
     extra = 1 if self_edge else 0
     stamp = counters[0] << 32
     bounds = np.empty(num_targets + 1, dtype=np.int64)

@@ -1,0 +1,317 @@
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+from graphham.blocks import Block
+from graphham.errors import InputError
+from graphham.graph import build_graph
+from graphham.sampling import (
+    NeighborSampler,
+    derive_key,
+    numpy_generator,
+    sample_block,
+    sample_negatives,
+    torch_generator,
+    walk_contexts,
+)
+
+
+def random_graph(num_nodes, num_edges, seed=0, weighted=False, directed=False):
+    rng = np.random.default_rng(seed)
+    ends = rng.integers(0, num_nodes, (2, num_edges))
+    weights = rng.uniform(0.5, 4.0, num_edges) if weighted else None
+    return build_graph(*ends, num_nodes, weights=weights, directed=directed)
+
+
+@st.composite
+def graphs(draw):
+    return random_graph(
+        draw(st.integers(1, 25)),
+        draw(st.integers(0, 120)),
+        draw(st.integers(0, 2**32 - 1)),
+        draw(st.booleans()),
+        draw(st.booleans()),
+    )
+
+
+def rows_of(block):
+    """Return each target's sources as graph rows, in block order."""
+    found = {}
+    for t in range(block.num_targets):
+        local = block.indices[block.indptr[t] : block.indptr[t + 1]]
+        found[int(block.source_rows[t])] = block.source_rows[local].tolist()
+    return found
+
+
+@given(graph=graphs(), fanout=st.integers(0, 8), key=st.integers(0, 2**64 - 1), data=st.data())
+def test_sampled_neighbours_are_real_distinct_and_enough(graph, fanout, key, data):
+    nodes = st.integers(0, graph.num_nodes - 1)
+    targets = data.draw(st.lists(nodes, unique=True))
+    self_edge = data.draw(st.booleans())
+    block = sample_block(graph, targets, fanout, key, self_edge)
+    assert block.source_rows[: len(targets)].tolist() == targets
+    assert len(set(block.source_rows.tolist())) == block.num_sources
+    for node, found in rows_of(block).items():
+        if self_edge:
+            assert found.pop(0) == node
+        assert len(set(found)) == len(found) == min(fanout, len(graph.neighbors(node)))
+        assert set(found) <= set(graph.neighbors(node).tolist())
+    used = set(block.indices.tolist()) | set(range(len(targets)))
+    assert used == set(range(block.num_sources)), "no source is there for nothing"
+
+
+@given(graph=graphs(), fanout=st.integers(1, 4), key=st.integers(0, 2**64 - 1), data=st.data())
+def test_a_batch_draws_for_each_node_what_the_node_draws_alone(graph, fanout, key, data):
+    nodes = st.integers(0, graph.num_nodes - 1)
+    targets = data.draw(st.lists(nodes, unique=True, min_size=1))
+    cut = data.draw(st.integers(0, len(targets)))
+    sampler = NeighborSampler(graph)
+    together = rows_of(sampler.sample_block(targets, fanout, key))
+    first = rows_of(sampler.sample_block(targets[:cut], fanout, key))
+    second = rows_of(sampler.sample_block(targets[cut:][::-1], fanout, key))
+    assert together == first | second
+    walks = walk_contexts(graph, targets, 3, 4, key)
+    negatives = sample_negatives(graph, targets, 3, key)
+    for place, node in enumerate(targets):
+        np.testing.assert_array_equal(walks[place], walk_contexts(graph, [node], 3, 4, key)[0])
+        np.testing.assert_array_equal(negatives[place], sample_negatives(graph, [node], 3, key)[0])
+
+
+@given(graph=graphs(), self_edge=st.booleans())
+def test_all_neighbours_of_all_nodes_give_the_full_block(graph, self_edge):
+    everyone = np.arange(graph.num_nodes)
+    block = sample_block(graph, everyone, None, 0, self_edge)
+    full = Block.full(graph, self_edge)
+    np.testing.assert_array_equal(block.indptr, full.indptr)
+    np.testing.assert_array_equal(block.indices, full.indices)
+    if graph.weights is not None:
+        np.testing.assert_allclose(block.weights, full.weights, rtol=1e-6)
+
+
+def test_weights_follow_the_sampled_edges():
+    graph = random_graph(40, 600, weighted=True)
+    block = sample_block(graph, np.arange(0, 40, 3), 5, 11)
+    adjacency = graph.adjacency().toarray()
+    for t in range(block.num_targets):
+        edges = slice(block.indptr[t] + 1, block.indptr[t + 1])
+        row, columns = block.source_rows[t], block.source_rows[block.indices[edges]]
+        np.testing.assert_array_equal(block.weights[edges], adjacency[row, columns])
+        own = block.weights[block.indptr[t]]
+        np.testing.assert_allclose(own, block.weights[edges].mean(), rtol=1e-6)
+
+
+def test_layers_fit_together_and_draw_differently():
+    graph = random_graph(500, 6000)
+    targets = np.array([3, 77, 240])
+    sampler = NeighborSampler(graph)
+    blocks = sampler.sample_blocks(targets, [4, 6], key=5)
+    assert [b.degrees().max() for b in blocks] == [5, 7]
+    np.testing.assert_array_equal(blocks[1].target_rows, targets)
+    np.testing.assert_array_equal(blocks[0].target_rows, blocks[1].source_rows)
+    even = sampler.sample_blocks(targets, [6, 6], key=5)
+    inner, outer = rows_of(even[0]), rows_of(even[1])
+    assert any(inner[t] != outer[t] for t in targets)
+    assert rows_of(sampler.sample_blocks(targets, [4, 6], key=6)[1]) != rows_of(blocks[1])
+
+
+def test_every_subset_of_neighbours_is_equally_likely():
+    star = build_graph(np.zeros(6, int), np.arange(1, 7), 7)
+    sampler = NeighborSampler(star)
+    counts = {}
+    for key in range(6000):
+        chosen = frozenset(rows_of(sampler.sample_block([0], 3, derive_key(0, key), False))[0])
+        counts[chosen] = counts.get(chosen, 0) + 1
+    assert len(counts) == 20
+    assert chisquare(list(counts.values())).pvalue > 1e-3
+
+
+def test_nodes_draw_independently_of_each_other():
+    """Equal neighbourhoods, neighbouring rows: the picks must not move together."""
+    left = np.repeat(np.arange(2000), 2)
+    right = np.tile([2000, 2001], 2000)
+    graph = build_graph(left, right, 2002)
+    block = sample_block(graph, np.arange(2000), 1, 3, self_edge=False)
+    picks = block.source_rows[block.indices] - 2000
+    assert abs(picks.mean() - 0.5) < 0.04
+    for lag in (1, 2, 7):
+        assert abs(np.corrcoef(picks[:-lag], picks[lag:])[0, 1]) < 0.08
+
+
+@given(
+    graph=graphs(), key=st.integers(0, 2**64 - 1), walks=st.integers(0, 5), steps=st.integers(0, 5)
+)
+def test_walks_are_paths_that_skip_their_start(graph, key, walks, steps):
+    targets = np.arange(graph.num_nodes)
+    met = walk_contexts(graph, targets, walks, steps, key)
+    assert met.shape == (graph.num_nodes, walks, steps)
+    for start in targets:
+        for path in met[start]:
+            here = int(start)
+            for place, step in enumerate(path.tolist()):
+                ahead = graph.neighbors(here).tolist()
+                if not ahead:
+                    assert (path[place:] == -1).all()
+                    break
+                if step < 0:
+                    assert start in ahead, "only a walk back at its start has nothing to show"
+                    here = int(start)
+                else:
+                    assert step in ahead
+                    assert step != start
+                    here = step
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_walks_follow_the_transition_probabilities(weighted):
+    graph = random_graph(7, 14, seed=4, weighted=weighted)
+    if weighted:
+        graph = replace(graph, weights=(graph.weights**3).astype(np.float32))
+    adjacency = graph.adjacency().toarray().astype(float)
+    step = adjacency / adjacency.sum(1, keepdims=True)
+    start = int(graph.degrees().argmax())
+    met = walk_contexts(graph, [start], 40_000, 2, derive_key(1, "walk"))[0]
+    for column, expected in ((met[:, 0], step[start]), (met[:, 1], step[start] @ step)):
+        seen = np.bincount(np.where(column < 0, start, column), minlength=7)
+        possible = expected > 0
+        assert seen[~possible].sum() == 0
+        assert chisquare(seen[possible], 40_000 * expected[possible]).pvalue > 1e-3
+
+
+def test_walks_of_isolated_nodes_and_dead_ends_are_empty():
+    graph = build_graph(np.array([0, 1]), np.array([1, 2]), 4, directed=True)
+    met = walk_contexts(graph, [0, 2, 3], 2, 3, 0)
+    assert met[0].tolist() == [[1, 2, -1], [1, 2, -1]]
+    assert (met[1:] == -1).all()
+
+
+@given(graph=graphs(), key=st.integers(0, 2**64 - 1), count=st.integers(0, 20))
+def test_negatives_are_never_linked(graph, key, count):
+    targets = np.arange(graph.num_nodes)
+    negatives = sample_negatives(graph, targets, count, key)
+    assert negatives.shape == (graph.num_nodes, count)
+    for node in targets:
+        taken = {int(node), *graph.neighbors(node).tolist()}
+        if len(taken) == graph.num_nodes:
+            assert (negatives[node] == -1).all()
+        else:
+            assert not set(negatives[node].tolist()) & (taken | {-1})
+
+
+@pytest.mark.parametrize("num_free", [1, 3, 40])
+def test_negatives_are_uniform_also_where_few_nodes_are_free(num_free):
+    # The hub sits in the middle of the row order, linked to all but a scattered few.
+    num_nodes, hub = 400, 200
+    others = np.delete(np.arange(num_nodes), hub)
+    free = np.sort(np.random.default_rng(num_free).choice(others, num_free, replace=False))
+    linked = np.setdiff1d(others, free)
+    graph = build_graph(np.full(len(linked), hub), linked, num_nodes)
+    negatives = sample_negatives(graph, [hub], 8000, 9)[0]
+    values, counts = np.unique(negatives, return_counts=True)
+    assert values.tolist() == free.tolist()
+    if num_free > 1:
+        assert chisquare(counts).pvalue > 1e-3
+
+
+def test_read_only_graphs_are_served():
+    graph = random_graph(30, 100, weighted=True)
+    closed = replace(graph, indptr=graph.indptr.copy(), indices=graph.indices.copy())
+    for array in (closed.indptr, closed.indices):
+        array.flags.writeable = False
+    assert rows_of(sample_block(closed, [1, 2], 3, 5)) == rows_of(sample_block(graph, [1, 2], 3, 5))
+    np.testing.assert_array_equal(
+        walk_contexts(closed, [4], 5, 3, 1), walk_contexts(graph, [4], 5, 3, 1)
+    )
+
+
+def test_samplers_in_threads_do_not_disturb_each_other():
+    graph = random_graph(2000, 30000)
+    batches = np.random.default_rng(0).permutation(2000).reshape(20, 100)
+    expected = [rows_of(sample_block(graph, batch, 5, 1)) for batch in batches]
+    found = [None] * len(batches)
+
+    def work(places):
+        sampler = NeighborSampler(graph)
+        for place in places:
+            found[place] = rows_of(sampler.sample_block(batches[place], 5, 1))
+
+    threads = [threading.Thread(target=work, args=(range(k, 20, 3),)) for k in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda g: sample_block(g, [1, 2, 1], 3, 0), "row 1 is a target twice"),
+        (lambda g: sample_block(g, [1, 30], 3, 0), r"row 30 lies outside 0\.\.29"),
+        (lambda g: sample_block(g, [-1], 3, 0), "row -1"),
+        (lambda g: sample_block(g, [1], -3, 0), "fan-out.*-3"),
+        (lambda g: sample_block(g, [0.5], 3, 0), "float64"),
+        (lambda g: sample_block(g, [[1]], 3, 0), r"shape \(1, 1\)"),
+        (lambda g: walk_contexts(g, [1], -1, 2, 0), "got -1 and 2"),
+        (lambda g: sample_negatives(g, [1], -1, 0), "got -1"),
+    ],
+)
+def test_wrong_requests_are_named(call, said):
+    with pytest.raises(InputError, match=said):
+        call(random_graph(30, 60))
+
+
+def test_a_refused_request_leaves_the_sampler_usable():
+    graph = random_graph(30, 200)
+    sampler = NeighborSampler(graph)
+    with pytest.raises(InputError):
+        sampler.sample_block([1, 1], 3, 0)
+    assert rows_of(sampler.sample_block([1, 2], 3, 0)) == rows_of(sample_block(graph, [1, 2], 3, 0))
+
+
+def test_keys_differ_by_every_part_and_stay_the_same_for_ever():
+    made = [
+        derive_key(0),
+        derive_key(1),
+        derive_key(-1),
+        derive_key(0, 1),
+        derive_key(0, "1"),
+        derive_key(0, "a", "b"),
+        derive_key(0, "b", "a"),
+        derive_key(0, "ab"),
+        derive_key(0, 1, 2),
+        derive_key(0, 12),
+    ]
+    assert len({int(k) for k in made}) == len(made)
+    # Stored runs repeat only as long as this number does not change.
+    assert int(derive_key(7, "walk", 3)) == 16193255910403223391
+    assert derive_key(np.int64(7), "walk", np.int32(3)) == derive_key(7, "walk", 3)
+    with pytest.raises(TypeError, match="float"):
+        derive_key(0, 1.5)
+
+
+def test_generators_depend_on_the_key_alone():
+    key = derive_key(3, "init")
+    assert numpy_generator(key).random() == numpy_generator(key).random()
+    assert numpy_generator(key).random() != numpy_generator(derive_key(4, "init")).random()
+    before = torch.get_rng_state()
+    one = torch.rand(3, generator=torch_generator(key))
+    assert torch.equal(one, torch.rand(3, generator=torch_generator(key)))
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_draws_stay_the_same_for_ever():
+    graph = build_graph(np.zeros(9, int), np.arange(1, 10), 10)
+    drawn = rows_of(sample_block(graph, [0], 3, 42, self_edge=False))[0]
+    walks = walk_contexts(graph, [0, 5], 2, 2, 42).tolist()
+    negatives = sample_negatives(graph, [5], 4, 42).tolist()
+    assert (drawn, walks, negatives) == (
+        [3, 8, 5],
+        [[[4, -1], [1, -1]], [[0, 6], [0, -1]]],
+        [[4, 1, 2, 4]],
+    )
