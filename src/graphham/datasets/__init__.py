@@ -19,6 +19,7 @@ from graphham.datasets.catalog import (
     dataset_names,
 )
 from graphham.datasets.fetch import Progress, cache_folder, fetch
+from graphham.datasets.table import info_rows, list_rows, table1_rows
 from graphham.errors import InputError
 
 if TYPE_CHECKING:
@@ -33,7 +34,10 @@ __all__ = [
     "dataset_info",
     "dataset_names",
     "fetch_dataset",
+    "info_rows",
+    "list_rows",
     "load_dataset",
+    "table1_rows",
 ]
 
 

@@ -22,8 +22,9 @@ def load(folder: Path, info: DatasetInfo) -> Graph:
             adjacency = _csr(archive, "adj")
             features = _csr(archive, "attr")
             codes = np.asarray(archive["labels"], dtype=np.int32)
-            names = _optional(archive, "attr_names")
-            classes = _optional(archive, "class_names")
+            num_classes = int(codes.max()) + 1
+            names = _optional(archive, "attr_names", features.shape[1])
+            classes = _optional(archive, "class_names", num_classes)
     except (KeyError, ValueError, OSError, zipfile.BadZipFile) as error:
         raise InputError(f"{path} is not a gnn-benchmark file ({error})") from error
     links = adjacency.tocoo()
@@ -36,7 +37,7 @@ def load(folder: Path, info: DatasetInfo) -> Graph:
         name=info.name,
         features=features,
         feature_names=names or [f"w{i}" for i in range(features.shape[1])],
-        labels=Labels(tuple(classes or range(int(codes.max()) + 1)), codes=codes),
+        labels=Labels(tuple(classes or range(num_classes)), codes=codes),
     )
 
 
@@ -48,9 +49,10 @@ def _csr(archive: Any, prefix: str) -> sp.csr_matrix:
     return matrix
 
 
-def _optional(archive: Any, key: str) -> list[str] | None:
-    """Return a list of names if the file has it as plain text; the originals pickle theirs."""
+def _optional(archive: Any, key: str, count: int) -> list[str] | None:
+    """Return a list of names if the file has it as plain text; the originals pickle some."""
     try:
-        return [str(value) for value in archive[key].tolist()]
+        names = [str(value) for value in archive[key].tolist()]
     except (KeyError, ValueError):
         return None
+    return names if len(names) == count else None
