@@ -86,7 +86,7 @@ class NeighborSampler:
             raise InputError(f"the fan-out must not be negative, got {fanout}")
         self._counters[0] += 1
         limit = np.iinfo(np.int64).max if fanout is None else fanout
-        indptr, indices, weights, sources, repeated = _sample_rows(
+        indptr, indices, weights, sources, num_sources, repeated = _sample_rows(
             self._indptr,
             self._indices,
             self._weights,
@@ -104,7 +104,9 @@ class NeighborSampler:
                 f"row {rows[repeated]} is a target twice; give each target of a block once"
             )
         kept = None if self.graph.weights is None else weights
-        return Block(indptr, indices, len(sources), self_edge, kept, sources)
+        # A copy, because the array was made for the case that every neighbour is new.
+        rows_used = sources[:num_sources].copy()
+        return Block(indptr, indices, num_sources, self_edge, kept, rows_used)
 
     def sample_blocks(
         self, targets: Any, fanouts: Sequence[int | None], key: Key, self_edge: bool = True
@@ -237,7 +239,7 @@ def _sample_rows(
     places: Array,
     drawn: Array,
     counters: Array,
-) -> tuple[Array, Array, Array, Array, int]:
+) -> tuple[Array, Array, Array, Array, int, int]:
     """Draw and relabel; the last result is the position of a repeated target, or -1."""
     num_targets = len(targets)
     extra = 1 if self_edge else 0
@@ -259,7 +261,8 @@ def _sample_rows(
     local = np.empty(num_edges, dtype=np.int32)
     kept = np.empty(num_edges if weighted else 0, dtype=np.float32)
     sources = np.empty(num_targets + num_edges, dtype=np.int64)
-    sources[:num_targets] = targets
+    for t in range(num_targets):
+        sources[t] = targets[t]
     num_sources = num_targets
     mark = counters[1]
     for t in range(num_targets):
@@ -303,7 +306,7 @@ def _sample_rows(
                 num_sources += 1
             local[e] = place & 0xFFFFFFFF
     counters[1] = mark
-    return bounds, local, kept, sources[:num_sources].copy(), repeated
+    return bounds, local, kept, sources, num_sources, repeated
 
 
 @jit
