@@ -19,11 +19,17 @@ from graphham.errors import InputError
 
 def sync(path: Path) -> None:
     """Ask the system to bring a file or folder to disk before going on."""
-    handle = os.open(path, os.O_RDONLY)
+    is_folder = path.is_dir()
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except PermissionError:
+        if is_folder:  # Windows cannot open folders; its renames are still whole
+            return
+        raise
     try:
         os.fsync(handle)
-    except OSError:  # some file systems cannot sync a folder; the rename is still atomic there
-        if not path.is_dir():
+    except OSError:  # some file systems cannot sync a folder either
+        if not is_folder:
             raise
     finally:
         os.close(handle)

@@ -1,0 +1,181 @@
+"""Read a finished run folder back."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from graphham import checkpoints
+from graphham.errors import InputError
+from graphham.result import FitResult, result_from_table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from graphham.hierarchy import Hierarchy
+
+FORMAT = "graphham-run"
+VERSION = 1
+OUTPUTS = (
+    "config.toml",
+    "model.safetensors",
+    "nodes.parquet",
+    "embedding.npy",
+    "groups.parquet",
+    "hierarchy.json",
+    "metrics.jsonl",
+    "summary.json",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A finished run folder, checked when opened and read piece by piece when asked.
+
+    Args:
+        path: The folder.
+        summary: The content of ``summary.json``.
+    """
+
+    path: Path
+    summary: dict[str, Any]
+
+    @classmethod
+    def open(cls, path: str | Path) -> Run:
+        """Open a run folder; anything that is not a whole one is an :class:`InputError`."""
+        folder = Path(path)
+        partial = folder.with_name(f"{folder.name}.partial") if folder.name else folder
+        if not folder.exists():
+            if folder.name and partial.is_dir():
+                raise InputError(f"the run {folder} was not finished; continue it with --resume")
+            raise InputError(f"there is no run folder {folder}; give the --out of an earlier fit")
+        if not folder.is_dir():
+            raise InputError(f"{folder} is a file, not a run folder; give the --out of a fit")
+        summary = read_summary(folder)
+        sizes = summary.get("files")
+        for name in OUTPUTS:
+            file = folder / name
+            if not file.is_file():
+                raise InputError(f"the run {folder} is incomplete: {name} is missing; fit it again")
+            expected = sizes.get(name) if isinstance(sizes, dict) else None
+            # People may edit their config by hand; every other size is as we wrote it.
+            if name != "config.toml" and expected not in (None, file.stat().st_size):
+                raise InputError(
+                    f"the run {folder} is damaged: {name} has {file.stat().st_size:,} bytes "
+                    f"instead of {expected:,}; fit it again"
+                )
+        return cls(folder, summary)
+
+    @cached_property
+    def config(self) -> dict[str, Any]:
+        """The settings that repeat the run."""
+        return read_config(self.path / "config.toml")
+
+    @cached_property
+    def nodes(self) -> pa.Table:
+        """The table of nodes, one row per node."""
+        return _read_parquet(self.path / "nodes.parquet")
+
+    @cached_property
+    def groups(self) -> pa.Table:
+        """The table of groups, one row per group of every level."""
+        return _read_parquet(self.path / "groups.parquet")
+
+    @cached_property
+    def embedding(self) -> npt.NDArray[np.float32]:
+        """The ``(num_nodes, dim)`` vectors, memory-mapped; rows follow :attr:`nodes`."""
+        path = self.path / "embedding.npy"
+        try:
+            vectors: npt.NDArray[np.float32] = np.load(path, mmap_mode="r", allow_pickle=False)
+        except (ValueError, OSError, EOFError) as error:
+            raise InputError(f"{path} is damaged ({error}); fit the run again") from error
+        return vectors
+
+    @cached_property
+    def hierarchy(self) -> Hierarchy:
+        """The tree of groups."""
+        from graphham.hierarchy import Hierarchy
+
+        path = self.path / "hierarchy.json"
+        return Hierarchy.from_json(_read_json(path), str(path))
+
+    @cached_property
+    def metrics(self) -> list[dict[str, Any]]:
+        """The records of the training log, in order."""
+        path = self.path / "metrics.jsonl"
+        try:
+            return [json.loads(line) for line in path.read_text("utf-8").splitlines() if line]
+        except ValueError as error:
+            raise InputError(f"{path} is damaged ({error})") from error
+
+    def state(self, framework: Literal["numpy", "torch"] = "numpy") -> dict[str, Any]:
+        """Return the model's weights by name, as numpy arrays or torch tensors."""
+        path = self.path / "model.safetensors"
+        if framework == "numpy":
+            return checkpoints.read_tensors(path)
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
+
+        try:
+            tensors: dict[str, Any] = load_file(str(path))
+        except (SafetensorError, OSError) as error:
+            raise InputError(f"{path} is damaged or not a safetensors file ({error})") from error
+        return tensors
+
+    def result(self) -> FitResult:
+        """Return the fit as it was handed to the writer, bit for bit."""
+        tree = self.hierarchy
+        parents = tree.parents if tree.parents_from == "model" else ()
+        dims = self.summary.get("layer_dims") or [self.embedding.shape[1]]
+        return result_from_table(self.nodes, self.embedding, dims, parents)
+
+    def __repr__(self) -> str:
+        return f"Run({self.path}: {self.hierarchy!r})"
+
+
+def read_summary(folder: Path) -> dict[str, Any]:
+    """Read the ``summary.json`` of a finished run in a format we know, or refuse."""
+    if not (folder / "summary.json").is_file():
+        raise InputError(f"{folder} is not a finished run folder: it has no summary.json")
+    summary = _read_json(folder / "summary.json")
+    if not isinstance(summary, dict) or summary.get("format") != FORMAT:
+        raise InputError(f"{folder} is not a run folder: its summary.json is not from graphham")
+    version = summary.get("format_version")
+    if not isinstance(version, int) or version > VERSION:
+        raise InputError(
+            f"{folder} has run format {version!r}, this graphham reads up to {VERSION}; "
+            f"install a newer graphham"
+        )
+    return summary
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """Read a ``config.toml``; one that cannot be read is an :class:`InputError`."""
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read ({error})") from error
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} is damaged or cut short ({error}); fit the run again") from error
+
+
+def _read_parquet(path: Path) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.read_table(path)
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{path} is damaged ({error}); fit the run again") from error
