@@ -51,7 +51,8 @@ def load(folder: Path, info: DatasetInfo) -> Graph:
     """Read edges, features, labels and the sales-ranking split.
 
     Text is decoded in blocks straight into arrays, so that memory stays near the size of the
-    result: about 1 GB of features and 0.5 GB of links for the full graph, plus 1.5 GB while sorting links.
+    result: about 1 GB of features and 0.5 GB of links for the full graph, and 1.5 GB more while
+    links are sorted.
     """
     packed = folder / info.files[0].path
     if packed.is_file():
