@@ -156,6 +156,44 @@ def test_environment_variable_selects_the_torch_version(monkeypatch):
     assert "EdgeScores" not in type(ops.edge_scores(left, right, block).grad_fn).__name__
 
 
+def test_torch_defaults_do_not_change_the_result():
+    block = fixed_block()
+    weights = torch.rand(6, 2, requires_grad=True)
+    values = torch.rand(5, 2, 3, requires_grad=True)
+    expected = ops.aggregate(weights, values, block)
+    torch.set_default_dtype(torch.float64)
+    try:
+        out = ops.aggregate(ops.edge_softmax(weights, block) * 0 + weights, values, block)
+        (grad,) = torch.autograd.grad(out.sum(), values)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert out.dtype == grad.dtype == torch.float32
+    assert torch.equal(out, expected)
+
+
+def test_exponential_is_accurate_where_softmax_uses_it():
+    # Deeper down the result is a denormal number, which has fewer digits by nature.
+    depths = np.concatenate([np.linspace(0, 30, 4001), np.linspace(30, 80, 500)])
+    block = Block([0, len(depths)], np.zeros(len(depths)), 1, self_edge=False)
+    logits = torch.as_tensor(-depths, dtype=torch.float32)[:, None]
+    exact = torch.softmax(logits.double(), dim=0)
+    found = ops.edge_softmax(logits, block).double()
+    assert ((found - exact).abs() / exact).max() < 2e-6
+    # A masked edge gets no weight, as far as float32 can tell.
+    logits[5] = -torch.inf
+    assert ops.edge_softmax(logits, block)[5] < 1e-37
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", NAMES)
+def test_cuda_equals_cpu(name):
+    inputs, rest = make_inputs(name, fixed_block(weighted=True), 3, 5)
+    expected = getattr(ops, name)(*inputs, *rest)
+    found = getattr(ops, name)(*[x.cuda() for x in inputs], *rest)
+    assert found.is_cuda
+    torch.testing.assert_close(found.cpu(), expected, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("call", "said"),
     [

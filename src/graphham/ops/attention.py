@@ -129,11 +129,16 @@ def readable(tensor: Tensor) -> Array:
     return frozen(tensor.detach().numpy())
 
 
+def new_tensor(*shape: int) -> Tensor:
+    """Return an uninitialised float32 CPU tensor, whatever torch's defaults are set to."""
+    return torch.empty(shape, dtype=torch.float32, device="cpu")
+
+
 def gather(
     indptr: Array, columns: Array, positions: Array, weights: Array, values: Array
 ) -> Tensor:
     """Return ``gather_sum`` as a new ``(rows, heads, dim)`` tensor."""
-    out = torch.empty(len(indptr) - 1, *values.shape[1:])
+    out = new_tensor(len(indptr) - 1, *values.shape[1:])
     kernels.gather_sum(indptr, columns, positions, weights, values, out.numpy())
     return out
 
@@ -141,7 +146,7 @@ def gather(
 class _EdgeScores(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, left: Tensor, right: Tensor, block: Block, slope: float) -> Tensor:
-        out = torch.empty(block.num_edges, left.shape[1])
+        out = new_tensor(block.num_edges, left.shape[1])
         kernels.score_forward(
             block.indptr, block.indices, readable(left), readable(right), slope, out.numpy()
         )
@@ -154,8 +159,8 @@ class _EdgeScores(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         block = ctx.block
         (scores,) = ctx.saved_tensors
-        grad_left = torch.empty(block.num_targets, grad.shape[1])
-        grad_right = torch.zeros(block.num_sources, grad.shape[1])
+        grad_left = new_tensor(block.num_targets, grad.shape[1])
+        grad_right = new_tensor(block.num_sources, grad.shape[1]).zero_()
         kernels.score_backward(
             block.indptr,
             block.indices,
@@ -171,7 +176,7 @@ class _EdgeScores(torch.autograd.Function):
 class _EdgeDot(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, left: Tensor, right: Tensor, block: Block) -> Tensor:
-        out = torch.empty(block.num_edges, 1)
+        out = new_tensor(block.num_edges, 1)
         kernels.edge_inner(
             block.indptr,
             block.indices,
@@ -204,7 +209,7 @@ class _EdgeDot(torch.autograd.Function):
 class _EdgeSoftmax(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, logits: Tensor, block: Block) -> Tensor:
-        out = torch.empty(logits.shape)
+        out = new_tensor(*logits.shape)
         kernels.softmax_forward(block.indptr, readable(logits), out.numpy())
         ctx.block = block
         ctx.save_for_backward(out)
@@ -214,7 +219,7 @@ class _EdgeSoftmax(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         (probabilities,) = ctx.saved_tensors
-        out = torch.empty(grad.shape)
+        out = new_tensor(*grad.shape)
         kernels.softmax_backward(
             ctx.block.indptr, readable(probabilities), readable(grad), out.numpy()
         )
@@ -236,7 +241,7 @@ class _Aggregate(torch.autograd.Function):
         incoming = readable(grad)
         grad_weights = grad_values = None
         if ctx.needs_input_grad[0]:
-            grad_weights = torch.empty(weights.shape)
+            grad_weights = new_tensor(*weights.shape)
             kernels.edge_inner(
                 block.indptr, block.indices, incoming, readable(values), grad_weights.numpy()
             )
