@@ -1,0 +1,73 @@
+"""Files that carry a checksum: know what was written, and notice when it has changed."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import os
+from pathlib import Path
+from typing import Any
+
+from graphham.errors import InputError
+
+_CHUNK = 1 << 22
+
+
+class CheckedFile(io.RawIOBase):
+    """A new file that remembers the size and checksum of what is written to it."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._stream = path.open("xb")
+        self._digest = hashlib.blake2b(digest_size=16)
+        self._bytes = 0
+
+    def writable(self) -> bool:
+        """Say that this file can be written to, as Arrow asks."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """Write bytes-like data and count it in."""
+        view = memoryview(data).cast("B")
+        self._digest.update(view)
+        self._bytes += len(view)
+        return self._stream.write(view)
+
+    def close(self) -> None:
+        """Close the file without promising that it reached the disk."""
+        self._stream.close()
+        super().close()
+
+    def finish(self) -> dict[str, Any]:
+        """Bring the file to disk and close it; return size and checksum for a manifest."""
+        self._stream.flush()
+        os.fsync(self._stream.fileno())
+        self.close()
+        return {"bytes": self._bytes, "blake2b": self._digest.hexdigest()}
+
+
+def check_files(folder: Path, files: dict[str, dict[str, Any]], verify: bool) -> None:
+    """Compare the files of a store with its manifest; contents are read only to ``verify``."""
+    for name, entry in files.items():
+        size = -1
+        with contextlib.suppress(OSError):
+            size = (folder / name).stat().st_size
+        if size != entry["bytes"]:
+            found = "is missing" if size < 0 else f"has {size:,} bytes and not {entry['bytes']:,}"
+            raise InputError(
+                f"the store {folder} is damaged: {name} {found}; ingest the graph again"
+            )
+        if verify and _checksum(folder / name) != entry["blake2b"]:
+            raise InputError(
+                f"the store {folder} is damaged: the content of {name} has changed since it was "
+                f"written; ingest the graph again"
+            )
+
+
+def _checksum(file: Path) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    with file.open("rb") as stream:
+        while piece := stream.read(_CHUNK):
+            digest.update(piece)
+    return digest.hexdigest()

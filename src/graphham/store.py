@@ -1,0 +1,386 @@
+"""A graph on disk that opens instantly: plain arrays, mapped into memory when they are touched.
+
+A store is a folder. ``store.json`` names the format, its version, the counts and every file with
+its size and checksum; arrays are ``.npy`` files and text columns Arrow files, so other tools can
+read them. A store is written beside its final place and renamed, so it is whole or absent.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import scipy.sparse as sp
+
+from graphham.atomic import remove_folder, sync
+from graphham.checksums import CheckedFile, check_files
+from graphham.errors import InputError
+from graphham.graph import Graph, Labels, ReadReport
+from graphham.ids import NodeIds
+
+FORMAT = "graphham-store"
+VERSION = 1
+MANIFEST = "store.json"
+_CHUNK = 1 << 22
+
+
+class TextColumn(Sequence[str]):
+    """A list of texts that stays on disk until an item is asked for."""
+
+    def __init__(self, values: pa.Array) -> None:
+        self._values = values
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    @overload
+    def __getitem__(self, item: int) -> str: ...
+    @overload
+    def __getitem__(self, item: slice) -> list[str]: ...
+    def __getitem__(self, item: int | slice) -> str | list[str]:
+        if isinstance(item, slice):
+            return [self[i] for i in range(*item.indices(len(self)))]
+        value: str = self._values[int(item)].as_py()
+        return value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def is_store(path: str | os.PathLike[str]) -> bool:
+    """Whether a path is a folder written by :func:`write_store`."""
+    manifest = Path(path) / MANIFEST
+    try:
+        return manifest.is_file() and FORMAT in manifest.read_text(encoding="utf-8")[:4096]
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def write_store(graph: Graph, path: str | os.PathLike[str], overwrite: bool = False) -> Path:
+    """Write a graph as a store and return its folder.
+
+    Args:
+        graph: The graph; arrays larger than memory are copied piece by piece.
+        path: The folder to make.
+        overwrite: Replace an existing store (never anything else).
+
+    Raises:
+        InputError: The path exists, or its folder cannot be written to.
+    """
+    folder = Path(path).expanduser()
+    _refuse_existing(folder, overwrite)
+    graph.validate()
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    except OSError as error:
+        raise InputError(f"cannot write {folder}: {error.strerror}; choose another place") from None
+    try:
+        temporary.chmod(0o755)
+        _Writer(temporary).write(graph)
+        _publish(temporary, folder, overwrite)
+    except OSError as error:
+        raise InputError(f"cannot write {folder}: {error.strerror}; nothing was kept") from None
+    finally:
+        remove_folder(temporary)
+    return folder
+
+
+def open_store(path: str | os.PathLike[str], verify: bool = False) -> Graph:
+    """Open a store; only file sizes are checked and nothing large is read.
+
+    Args:
+        path: A folder written by :func:`write_store`.
+        verify: Also read every file and compare its checksum.
+
+    Raises:
+        InputError: Not a store, written by a newer version, or damaged.
+    """
+    folder = Path(path).expanduser()
+    manifest = _read_manifest(folder)
+    check_files(folder, manifest["files"], verify)
+    try:
+        return _Opener(folder, manifest).open()
+    except (KeyError, TypeError, ValueError, IndexError, OSError, pa.ArrowException) as error:
+        if isinstance(error, InputError):
+            raise
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise InputError(
+            f"the store {folder} is damaged ({reason}); ingest the graph again"
+        ) from None
+
+
+def verify_store(path: str | os.PathLike[str]) -> int:
+    """Check every checksum of a store and return the number of bytes read."""
+    folder = Path(path).expanduser()
+    files = _read_manifest(folder)["files"]
+    check_files(folder, files, verify=True)
+    return sum(int(entry["bytes"]) for entry in files.values())
+
+
+def _refuse_existing(folder: Path, overwrite: bool) -> None:
+    if not folder.name:
+        raise InputError(f"{str(folder)!r} is not a folder name; say where to write the store")
+    if not folder.exists() and not folder.is_symlink():
+        return
+    if not overwrite:
+        raise InputError(f"{folder} exists already; give another name or remove it first")
+    if not is_store(folder):
+        raise InputError(
+            f"{folder} exists and is not a store, so it is not replaced; remove it first"
+        )
+
+
+def _publish(temporary: Path, folder: Path, overwrite: bool) -> None:
+    """Move a finished folder to its place; an old store goes only after the new one is there."""
+    _refuse_existing(folder, overwrite)
+    old = temporary.with_name(temporary.name + ".old")
+    replaces = folder.exists()
+    if replaces:
+        folder.rename(old)
+    try:
+        temporary.rename(folder)
+    except OSError:
+        if replaces:
+            old.rename(folder)
+        raise
+    sync(folder.parent)
+    remove_folder(old)
+
+
+class _Writer:
+    """Writes the files of one store and the manifest last."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.files: dict[str, dict[str, Any]] = {}
+
+    def write(self, graph: Graph) -> None:
+        """Write every part a graph has."""
+        self._array("indptr", graph.indptr)
+        self._array("indices", graph.indices)
+        if graph.weights is not None:
+            self._array("weights", graph.weights)
+        if graph.ids.kind == "integer":
+            self._array("ids", graph.ids.to_arrow().to_numpy())
+        else:
+            self._texts("ids", graph.ids.to_arrow())
+        manifest: dict[str, Any] = {
+            "format": FORMAT,
+            "version": VERSION,
+            "name": graph.name,
+            "directed": graph.directed,
+            "num_nodes": graph.num_nodes,
+            "num_edges": graph.num_edges,
+            "ids": graph.ids.kind,
+            "features": self._features(graph),
+            "labels": self._labels(graph.labels),
+            "splits": sorted(graph.splits),
+            "report": None if graph.report is None else asdict(graph.report),
+        }
+        for number, name in enumerate(manifest["splits"]):
+            self._array(f"split_{number}", graph.splits[name])
+        if graph.titles is not None:
+            self._texts("titles", graph.titles)
+        manifest["files"] = self.files
+        with CheckedFile(self.folder / MANIFEST) as file:
+            file.write((json.dumps(manifest, indent=1) + "\n").encode())
+            file.finish()
+        sync(self.folder)
+
+    def _features(self, graph: Graph) -> dict[str, Any] | None:
+        if graph.features is None:
+            return None
+        if graph.feature_names is not None:
+            self._texts("feature_names", graph.feature_names)
+        matrix: Any = graph.features
+        if not sp.issparse(matrix):
+            self._array("features", matrix)
+            return {
+                "layout": "dense",
+                "num_features": graph.num_features,
+                "dtype": str(matrix.dtype),
+            }
+        matrix = _canonical(matrix)
+        # SciPy opens parts of equal index type without reading them; mixed types make it copy.
+        small = max(matrix.nnz, matrix.shape[1]) < 2**31
+        kind = np.int32 if small else np.int64
+        self._array("features_data", matrix.data)
+        self._array("features_indices", matrix.indices.astype(kind, copy=False))
+        self._array("features_indptr", matrix.indptr.astype(kind, copy=False))
+        return {"layout": "csr", "num_features": graph.num_features, "dtype": str(matrix.dtype)}
+
+    def _labels(self, labels: Labels | None) -> dict[str, Any] | None:
+        if labels is None:
+            return None
+        classes = [c.item() if isinstance(c, np.generic) else c for c in labels.classes]
+        classes = [c if isinstance(c, str | int | float) else str(c) for c in classes]
+        if labels.codes is not None:
+            self._array("labels", labels.codes)
+        else:
+            matrix = _canonical(labels.matrix)
+            self._array("labels_indices", matrix.indices.astype(np.int32, copy=False))
+            self._array("labels_indptr", matrix.indptr.astype(np.int32, copy=False))
+        return {"multi": labels.is_multi, "classes": classes}
+
+    def _array(self, name: str, values: npt.NDArray[Any]) -> None:
+        header = {
+            "descr": np.lib.format.dtype_to_descr(values.dtype),
+            "fortran_order": False,
+            "shape": values.shape,
+        }
+        rows = max(1, _CHUNK // max(1, values.itemsize * int(np.prod(values.shape[1:]))))
+        with CheckedFile(self.folder / f"{name}.npy") as file:
+            np.lib.format.write_array_header_1_0(file, header)
+            for start in range(0, len(values), rows):
+                piece = np.ascontiguousarray(values[start : start + rows])
+                file.write(piece.reshape(-1).view(np.uint8))
+            self.files[f"{name}.npy"] = file.finish()
+
+    def _texts(self, name: str, values: pa.Array | Iterable[str]) -> None:
+        if isinstance(values, TextColumn):
+            values = values._values
+        if not isinstance(values, pa.Array):
+            values = pa.array([str(v) for v in values], pa.large_string())
+        table = pa.record_batch({"value": values})
+        with CheckedFile(self.folder / f"{name}.arrow") as file:
+            with pa.ipc.new_file(pa.PythonFile(file, mode="w"), table.schema) as writer:
+                writer.write_batch(table)
+            self.files[f"{name}.arrow"] = file.finish()
+
+
+def _canonical(matrix: Any) -> Any:
+    """Return a CSR matrix with sorted, distinct, non-zero entries, copying only if it must."""
+    if matrix.has_canonical_format and bool(np.all(matrix.data)):
+        return matrix
+    tidy = matrix.copy()
+    tidy.sum_duplicates()
+    tidy.eliminate_zeros()
+    return tidy
+
+
+class _Opener:
+    """Puts a graph together from mapped files."""
+
+    def __init__(self, folder: Path, manifest: dict[str, Any]) -> None:
+        self.folder, self.manifest = folder, manifest
+        self.files = manifest["files"]
+
+    def open(self) -> Graph:
+        """Return the graph; every array stays on disk."""
+        known = self.manifest
+        n = int(known["num_nodes"])
+        indptr, indices = self._array("indptr"), self._array("indices")
+        ids = NodeIds(self._array("ids") if known["ids"] == "integer" else self._texts("ids"))
+        graph = Graph(
+            indptr=indptr,
+            indices=indices,
+            ids=ids,
+            features=self._features(n),
+            feature_names=self._optional_texts("feature_names"),
+            labels=self._labels(n),
+            weights=self._array("weights") if "weights.npy" in self.files else None,
+            directed=bool(known["directed"]),
+            name=str(known["name"]),
+            splits={s: self._array(f"split_{i}") for i, s in enumerate(known["splits"])},
+            titles=self._optional_texts("titles"),
+            report=_report(known["report"]),
+        )
+        lengths = (len(indptr) - 1, len(ids))
+        if lengths != (n, n) or int(indptr[-1]) != len(indices):
+            raise ValueError(f"{n:,} nodes were promised, {lengths[0]:,} found")
+        return graph
+
+    def _features(self, n: int) -> Any:
+        known = self.manifest["features"]
+        if known is None:
+            return None
+        shape = (n, int(known["num_features"]))
+        if known["layout"] == "dense":
+            dense = self._array("features")
+            if dense.shape != shape:
+                raise ValueError(f"features have shape {dense.shape} and not {shape}")
+            return dense
+        return self._matrix("features", self._array("features_data"), shape)
+
+    def _labels(self, n: int) -> Labels | None:
+        known = self.manifest["labels"]
+        if known is None:
+            return None
+        classes = tuple(known["classes"])
+        if not known["multi"]:
+            return Labels(classes, codes=self._array("labels"))
+        ones = np.ones(len(self._array("labels_indices")), dtype=bool)
+        return Labels(classes, matrix=self._matrix("labels", ones, (n, len(classes))))
+
+    def _matrix(self, name: str, data: npt.NDArray[Any], shape: tuple[int, int]) -> sp.csr_matrix:
+        parts = (data, self._array(f"{name}_indices"), self._array(f"{name}_indptr"))
+        matrix = sp.csr_matrix(parts, shape=shape, copy=False)
+        # Known since they were written: asking SciPy to find out would read every index.
+        matrix.has_sorted_indices = matrix.has_canonical_format = True
+        return matrix
+
+    def _array(self, name: str) -> npt.NDArray[Any]:
+        file = self.folder / f"{name}.npy"
+        if f"{name}.npy" not in self.files:
+            raise KeyError(file.name)
+        with file.open("rb") as stream:
+            version = np.lib.format.read_magic(stream)
+            if version != (1, 0):
+                raise ValueError(f"{file.name} has an unknown header")
+            shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+            offset = stream.tell()
+        if dtype.hasobject:
+            raise ValueError(f"{file.name} holds objects")
+        if 0 in shape:  # an empty range cannot be mapped
+            return np.empty(shape, dtype)
+        mapped: npt.NDArray[Any] = np.memmap(file, dtype, "r", offset, shape)
+        # A plain array over the map: every operation on np.memmap pays for its subclass.
+        return mapped.view(np.ndarray)
+
+    def _texts(self, name: str) -> pa.Array:
+        if f"{name}.arrow" not in self.files:
+            raise KeyError(f"{name}.arrow")
+        reader = pa.ipc.open_file(pa.memory_map(str(self.folder / f"{name}.arrow")))
+        return reader.get_batch(0).column(0)
+
+    def _optional_texts(self, name: str) -> TextColumn | None:
+        return TextColumn(self._texts(name)) if f"{name}.arrow" in self.files else None
+
+
+def _report(known: dict[str, Any] | None) -> ReadReport | None:
+    return None if known is None else ReadReport(**{**known, "notes": tuple(known["notes"])})
+
+
+def _read_manifest(folder: Path) -> dict[str, Any]:
+    if not folder.exists():
+        raise InputError(f"the store {folder} does not exist; check the path")
+    if not (folder / MANIFEST).is_file():
+        raise InputError(f"{folder} is not a store: it has no {MANIFEST}; make one with ingest")
+    try:
+        manifest: Any = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        known, version, files = manifest["format"], manifest["version"], manifest["files"]
+        whole = all(isinstance(f["bytes"], int) and f["blake2b"] for f in files.values())
+    except (ValueError, KeyError, TypeError, AttributeError, OSError):
+        known, version, files, whole = FORMAT, VERSION, {}, False
+    if known != FORMAT:
+        raise InputError(f"{folder} is not a store: its format is {known!r}; make one with ingest")
+    if version != VERSION:
+        raise InputError(
+            f"the store {folder} has version {version!r} but this graphham reads version "
+            f"{VERSION}; ingest the graph again or use a matching graphham"
+        )
+    if not whole or any(Path(name).name != name for name in files):
+        raise InputError(f"the manifest of the store {folder} is damaged; ingest the graph again")
+    result: dict[str, Any] = manifest
+    return result
