@@ -167,6 +167,21 @@ def feature_name(graph: Graph, column: int) -> str:
     return str(graph.feature_names[column]) if named else f"feature {column}"  # type: ignore[index]
 
 
+def features_of(graph: Graph, row: int) -> list[str]:
+    """Name the features one node has, by the same rule that :func:`groups_table` counts with."""
+    x: Any = graph.features
+    if x is None:
+        return []
+    if sp.issparse(x):
+        part = slice(x.indptr[row], x.indptr[row + 1])
+        columns = x.indices[part][x.data[part] != 0]
+    else:
+        bar = _presence_bar(x)
+        values = np.asarray(x[row], dtype=np.float32)
+        columns = np.flatnonzero(values != 0 if bar is None else values > bar)
+    return [feature_name(graph, int(c)) for c in columns]
+
+
 def name_groups(
     features: Sequence[Sequence[TypicalFeature]],
     labels: Sequence[tuple[Any, float | None]] = (),
