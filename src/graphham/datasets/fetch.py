@@ -85,6 +85,9 @@ def fetch(
                 _download(file, folder / file.path, report)
             except (OSError, http.client.HTTPException) as error:
                 reason = getattr(error, "reason", None) or error
+                if isinstance(error, urllib.error.HTTPError):
+                    reason = error
+                    error.close()  # it is also the server's answer, with its connection
                 raise InputError(
                     f"dataset {info.name!r} is not on this machine and {file.url} cannot be "
                     f"downloaded ({reason}); put {', '.join(f.name for f in info.files)} into "

@@ -167,6 +167,8 @@ def _numbers(
                 if filled + len(batch) > len(result):
                     result = np.resize(result, (2 * (filled + len(batch)), batch.num_columns))
                 for at, column in enumerate(batch.columns):
+                    if column.null_count and not pa.types.is_floating(kind):
+                        raise ValueError("an empty field")
                     result[filled : filled + len(batch), at] = column.to_numpy(zero_copy_only=False)
                 filled += len(batch)
         except (pa.ArrowInvalid, OSError, EOFError, ValueError) as error:
@@ -184,6 +186,8 @@ def _batches(text: Any, kind: pa.DataType) -> Iterator[pa.RecordBatch]:
     reader = pyarrow.csv.open_csv(
         pa.PythonFile(_Rest(head, text), mode="r"),
         read_options=pyarrow.csv.ReadOptions(column_names=names, block_size=_BLOCK_BYTES),
+        # An empty line is a missing label, not nothing.
+        parse_options=pyarrow.csv.ParseOptions(ignore_empty_lines=False),
         convert_options=pyarrow.csv.ConvertOptions(
             column_types=dict.fromkeys(names, kind), null_values=["", "nan", "NaN"]
         ),
