@@ -145,12 +145,23 @@ def _order_texts(
     return ids, place
 
 
+def undo_dictionary(column: Any) -> Any:
+    """Return categories as plain values; other columns as they are."""
+    if not pa.types.is_dictionary(column.type):
+        return column
+    if isinstance(column, pa.ChunkedArray):
+        parts = [undo_dictionary(chunk) for chunk in column.chunks]
+        return pa.chunked_array(parts) if parts else pa.chunked_array([], pa.large_string())
+    # Arrow cannot cast categories of polars' view strings; taking their values always works.
+    values = column.dictionary
+    plain = values.cast(pa.large_string()) if _is_text(values.type) else values
+    return plain.take(column.indices)
+
+
 def id_column(column: pa.ChunkedArray, name: str, origin: str) -> pa.ChunkedArray:
     """Turn a column of any sensible type into ``int64`` or ``large_string`` ids."""
+    column = undo_dictionary(column)
     kind = column.type
-    if pa.types.is_dictionary(kind):
-        column = column.cast(kind.value_type)
-        kind = column.type
     try:
         if pa.types.is_integer(kind) or pa.types.is_floating(kind):
             return column.cast(pa.int64())

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from graphham.errors import InputError
 from graphham.graph import Graph, Labels
-from graphham.io.encode import as_exact_integers
+from graphham.io.encode import as_exact_integers, undo_dictionary
 from graphham.io.nodes import add_nodes
 from graphham.io.tables import NodeTable, frame_table, is_frame, match_ids, node_table, open_file
 
@@ -157,8 +157,7 @@ def _encode(
 
 def _plain(values: pa.Array, origin: str) -> pa.Array:
     """Return labels as ``int64`` or trimmed ``large_string`` with nulls where blank."""
-    if pa.types.is_dictionary(values.type):
-        values = values.cast(values.type.value_type)
+    values = undo_dictionary(values)
     kind = values.type
     if pa.types.is_floating(kind):
         # Frames turn whole numbers into floats as soon as one value is missing.

@@ -70,6 +70,7 @@ def read_graph(
 
 def graph_of_edges(edges: Edges, directed: bool, origin: str, name: str) -> Graph:
     """Build a graph from edges, refusing one without a single edge between two nodes."""
+    _refuse_odd_weights(edges, origin)
     if edges.is_matrix and not directed:
         edges = _upper_triangle(edges)
     graph = build_graph(
@@ -92,6 +93,19 @@ def graph_of_edges(edges: Edges, directed: bool, origin: str, name: str) -> Grap
         )
     assert graph.report is not None
     return replace(graph, report=replace(graph.report, notes=edges.notes))
+
+
+def _refuse_odd_weights(edges: Edges, origin: str) -> None:
+    if edges.weights is None:
+        return
+    odd = np.flatnonzero(~((edges.weights > 0) & np.isfinite(edges.weights)))
+    if odd.size:
+        first = int(odd[0])
+        ends = edges.ids[int(edges.source[first])], edges.ids[int(edges.target[first])]
+        raise InputError(
+            f"the edge {ends[0]!r} - {ends[1]!r} of {origin} has the weight "
+            f"{edges.weights[first]}; weights must be numbers above 0"
+        )
 
 
 def _upper_triangle(edges: Edges) -> Edges:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from graphham.errors import InputError
 from graphham.io.encode import id_column as as_ids
-from graphham.io.encode import listed
+from graphham.io.encode import listed, undo_dictionary
 from graphham.io.files import Kind, Raw, check_file, kind_of, read_parquet, read_raw
 from graphham.io.graphml import read_graphml
 from graphham.io.header import is_table_header
@@ -79,9 +79,7 @@ class NodeTable:
         return [self._number(i) for i in positions]
 
     def _number(self, position: int) -> pa.ChunkedArray:
-        column = self.column(position)
-        if pa.types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
+        column = undo_dictionary(self.column(position))
         kind = column.type
         if pa.types.is_null(kind):
             return pa.chunked_array([pa.nulls(len(column), pa.float32())])

@@ -10,10 +10,12 @@ from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 
+from graphham.atomic import creating
 from graphham.errors import InputError
 from graphham.graph import Graph
 
@@ -35,59 +37,56 @@ def write_edges(graph: Graph, path: str | os.PathLike[str]) -> None:
         raise InputError(
             f"edges cannot be written as {file.name!r}; use .csv, .parquet, .npz or .graphml"
         )
-    if file.exists():
-        raise InputError(f"{file} exists already; give another name or remove it first")
-    if not file.parent.is_dir():
-        raise InputError(f"the folder {file.parent} does not exist; create it first")
-    edges = graph.edge_list()
-    weights = _weights_of(graph, edges)
+    weights = None if graph.weights is None else edge_weights(graph)
     if ending == ".npz":
-        _write_npz(graph, edges, weights, file)
+        _write_npz(graph, weights, file)
     elif ending == ".graphml":
-        _write_text(_graphml(graph, edges, weights), file)
+        _write_text(_graphml(graph, weights), file)
+    elif ending == ".parquet":
+        with creating(file) as temporary:
+            pq.write_table(edge_table(graph), temporary)
     else:
-        table = _table(graph, edges, weights)
-        if ending == ".parquet":
-            pq.write_table(table, file)
-        else:
-            _write_delimited(table, "\t" if ending == ".tsv" else ",", file)
+        _write_delimited(edge_table(graph), "\t" if ending == ".tsv" else ",", file)
 
 
-def _weights_of(graph: Graph, edges: Any) -> Any:
+def edge_weights(graph: Graph) -> npt.NDArray[np.float32]:
+    """Return one weight per row of :meth:`Graph.edge_list`; all ones without weights."""
     if graph.weights is None:
-        return None
+        return np.ones(graph.num_edges, dtype=np.float32)
+    if graph.directed:
+        return graph.weights
     source = np.repeat(np.arange(graph.num_nodes), graph.degrees())
-    keep = slice(None) if graph.directed else source < graph.indices
-    return graph.weights[keep]
+    kept: npt.NDArray[np.float32] = graph.weights[source < graph.indices]
+    return kept
 
 
-def _table(graph: Graph, edges: Any, weights: Any) -> pa.Table:
+def edge_table(graph: Graph) -> pa.Table:
+    """Return the edges as an Arrow table: source, target and, if there are any, weight."""
+    edges = graph.edge_list()
     ids = graph.ids.to_arrow()
     columns = {"source": ids.take(pa.array(edges[:, 0])), "target": ids.take(pa.array(edges[:, 1]))}
-    if weights is not None:
-        columns["weight"] = pa.array(weights)
+    if graph.weights is not None:
+        columns["weight"] = pa.array(edge_weights(graph))
     return pa.table(columns)
 
 
 def _write_delimited(table: pa.Table, separator: str, file: Path) -> None:
-    options = pcsv.WriteOptions(delimiter=separator)
-    if file.name.lower().endswith(".gz"):
-        with gzip.open(file, "xb") as stream:
-            pcsv.write_csv(table, stream, options)
-    else:
-        with file.open("xb") as stream:
-            pcsv.write_csv(table, stream, options)
+    unpack = gzip.open if file.name.lower().endswith(".gz") else open
+    with creating(file) as temporary, unpack(temporary, "wb") as stream:
+        pcsv.write_csv(table, stream, pcsv.WriteOptions(delimiter=separator))
 
 
-def _write_npz(graph: Graph, edges: Any, weights: Any, file: Path) -> None:
+def _write_npz(graph: Graph, weights: Any, file: Path) -> None:
     listed = graph.ids.tolist()
     ids = np.array(listed) if graph.ids.kind == "integer" else np.array(listed, dtype=np.str_)
-    parts = {"edges": edges, "ids": ids} | ({} if weights is None else {"weights": weights})
-    with file.open("xb") as stream:
+    parts = {"edges": graph.edge_list(), "ids": ids} | (
+        {} if weights is None else {"weights": weights}
+    )
+    with creating(file) as temporary, temporary.open("wb") as stream:
         np.savez_compressed(stream, **parts)
 
 
-def _graphml(graph: Graph, edges: Any, weights: Any) -> str:
+def _graphml(graph: Graph, weights: Any) -> str:
     names = [str(v) for v in graph.ids.tolist()]
     for name in names:
         if _FORBIDDEN_IN_XML.search(name):
@@ -102,7 +101,7 @@ def _graphml(graph: Graph, edges: Any, weights: Any) -> str:
         f'<graph edgedefault="{"directed" if graph.directed else "undirected"}">',
         *(f"<node id={name}/>" for name in quoted),
     ]
-    for i, (a, b) in enumerate(edges.tolist()):
+    for i, (a, b) in enumerate(graph.edge_list().tolist()):
         inside = (
             "" if weights is None else f'<data key="w">{escape(repr(float(weights[i])))}</data>'
         )
@@ -119,5 +118,5 @@ def _write_text(text: str, file: Path) -> None:
     data = text.encode()
     if file.name.lower().endswith(".gz"):
         data = gzip.compress(data)
-    with file.open("xb") as stream:
-        stream.write(data)
+    with creating(file) as temporary:
+        temporary.write_bytes(data)

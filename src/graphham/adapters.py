@@ -1,0 +1,242 @@
+"""Take a graph from whatever the user already has, and hand it back to other libraries."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from graphham.errors import InputError
+from graphham.graph import Graph, Labels
+from graphham.ids import NodeIds
+from graphham.io.edges import edges_of_matrix, edges_of_table
+from graphham.io.encode import Edges
+from graphham.io.features import attach_features
+from graphham.io.labels import attach_labels
+from graphham.io.reader import graph_of_edges, read_graph
+from graphham.io.tables import as_arrow, is_frame
+from graphham.io.writer import edge_weights
+from graphham.store import is_store, open_store
+
+_MASKS = ("train_mask", "val_mask", "test_mask")
+
+
+def as_graph(
+    obj: Any, features: Any = None, labels: Any = None, directed: bool | None = None
+) -> Graph:
+    """Turn what the user has into a :class:`Graph`.
+
+    Args:
+        obj: A :class:`Graph`; the name of a dataset; a path to a store or an edge file; a NetworkX
+            graph; a square SciPy matrix (ids are ``0..n-1``); an object with ``edge_index`` such as
+            PyG's ``Data``; or an Arrow, polars or pandas frame of edges (first two columns).
+        features: Replaces the features; see :func:`graphham.io.attach_features`.
+        labels: Replaces the labels; see :func:`graphham.io.attach_labels`.
+        directed: Keep direction. Without it, a directed NetworkX graph stays directed and all else
+            is undirected; a :class:`Graph`, dataset or store stays what it is.
+
+    Raises:
+        InputError: The object is of no known kind, or something in it cannot be used.
+    """
+    graph = _convert(obj, directed)
+    if directed is not None and graph.directed != directed:
+        raise InputError(
+            f"{graph.name} is {'directed' if graph.directed else 'undirected'} already; "
+            f"read it from its edges to change that"
+        )
+    if features is not None:
+        graph = attach_features(graph, features)
+    if labels is not None:
+        graph = attach_labels(graph, labels)
+    return graph
+
+
+def _convert(obj: Any, directed: bool | None) -> Graph:
+    if isinstance(obj, Graph):
+        return obj
+    if isinstance(obj, str | os.PathLike):
+        return _from_path(obj, bool(directed))
+    if hasattr(obj, "edge_index"):
+        return from_pyg(obj, bool(directed))
+    if callable(getattr(obj, "is_directed", None)) and hasattr(obj, "adj"):
+        return from_networkx(obj, directed)
+    if sp.issparse(obj):
+        edges = edges_of_matrix(obj, None, "the matrix")
+        return graph_of_edges(edges, bool(directed), "the matrix", "graph")
+    if is_frame(obj):
+        edges = edges_of_table(as_arrow(obj), None, None, None, "the edge frame")
+        return graph_of_edges(edges, bool(directed), "the edge frame", "graph")
+    raise InputError(
+        f"a {type(obj).__name__} is not a graph; give a Graph, a path, a dataset name, a NetworkX "
+        f"graph, a SciPy sparse matrix, PyG data or a frame of edges"
+    )
+
+
+def _from_path(source: str | os.PathLike[str], directed: bool) -> Graph:
+    if isinstance(source, str):
+        from graphham.datasets import CATALOG, load_dataset
+
+        # A dataset's name wins over a file of that name, which "./cora" still reaches.
+        if source in CATALOG:
+            return load_dataset(source)
+        if not Path(source).expanduser().exists() and _looks_like_name(source):
+            return load_dataset(source)  # unknown: it raises with the nearest known name
+    return open_store(source) if is_store(source) else read_graph(source, directed=directed)
+
+
+def _looks_like_name(text: str) -> bool:
+    return not any(sign in text for sign in "/\\.:~")
+
+
+def from_networkx(graph: Any, directed: bool | None = None) -> Graph:
+    """Convert a NetworkX graph; the edge attribute ``weight`` is used where any edge has it.
+
+    Integers stay integers if all nodes are; otherwise every node is known by its text.
+    """
+    nodes = list(graph.nodes)
+    keep = bool(graph.is_directed()) if directed is None else directed
+    whole = all(isinstance(v, int | np.integer) and not isinstance(v, bool) for v in nodes)
+    ids = NodeIds(nodes if whole else [str(v) for v in nodes])
+    twice = ids.first_duplicate()
+    if twice is not None:
+        raise InputError(f"two nodes of the NetworkX graph read {twice!r} as text; rename one")
+    row = {node: i for i, node in enumerate(nodes)}
+    triples = list(graph.edges(data="weight"))
+    source = np.fromiter((row[a] for a, _, _ in triples), np.int64, count=len(triples))
+    target = np.fromiter((row[b] for _, b, _ in triples), np.int64, count=len(triples))
+    given = [w for _, _, w in triples]
+    weights = None
+    if any(w is not None for w in given):
+        try:
+            weights = np.array([1.0 if w is None else float(w) for w in given])
+        except (TypeError, ValueError):
+            raise InputError("an edge weight of the NetworkX graph is not a number") from None
+    edges = Edges(source, target, ids, weights)
+    return graph_of_edges(edges, keep, "the NetworkX graph", str(graph.name or "graph"))
+
+
+def from_pyg(data: Any, directed: bool = False) -> Graph:
+    """Convert an object with PyG's attributes; PyG itself is not needed.
+
+    Reads ``edge_index``, ``edge_weight``, ``x``, ``y``, ``num_nodes`` and the train, validation and
+    test masks. A negative ``y`` is unknown; a table of zeros and ones is multi-label.
+    """
+    ends = _array(data.edge_index)
+    if ends.ndim != 2 or ends.shape[0] != 2 or ends.dtype.kind not in "iu":
+        raise InputError(f"edge_index has shape {ends.shape}; it must be (2, num_edges) integers")
+    x, y = getattr(data, "x", None), getattr(data, "y", None)
+    stated = getattr(data, "num_nodes", None)
+    least = int(ends.max()) + 1 if ends.size else 0
+    n = int(stated) if stated is not None else len(x) if x is not None else least
+    if ends.size and (int(ends.min()) < 0 or least > n):
+        worst = int(ends.min()) if int(ends.min()) < 0 else least - 1
+        raise InputError(f"edge_index names node {worst}, but there are {n:,} nodes")
+    weight = getattr(data, "edge_weight", None)
+    weights = None if weight is None else _array(weight).astype(np.float64).reshape(-1)
+    if weights is not None and len(weights) != ends.shape[1]:
+        raise InputError(f"there are {len(weights):,} edge weights for {ends.shape[1]:,} edges")
+    rows = ends.astype(np.int64)
+    # PyG lists both directions of an undirected edge, as a matrix does.
+    edges = Edges(rows[0], rows[1], NodeIds.range(n), weights, is_matrix=True)
+    graph = graph_of_edges(edges, directed, "PyG data", "graph")
+    if x is not None:
+        graph = attach_features(graph, _array(x))
+    if y is not None:
+        graph = _with_targets(graph, _array(y))
+    return replace(graph, splits=_splits(data))
+
+
+def _with_targets(graph: Graph, y: npt.NDArray[Any]) -> Graph:
+    if len(y) != graph.num_nodes:
+        return graph  # a label of the whole graph says nothing about its nodes
+    if y.ndim == 2 and y.shape[1] > 1:
+        known = sp.csr_matrix(np.nan_to_num(y) > 0)
+        return replace(graph, labels=Labels(tuple(range(y.shape[1])), matrix=known))
+    flat = y.reshape(-1)
+    if flat.dtype.kind == "f":
+        unknown = ~np.isfinite(flat)
+        whole = np.where(unknown, -1, flat).astype(np.int64)
+        if not np.array_equal(whole[~unknown], flat[~unknown]):
+            return graph  # a regression target is not a class
+        flat = whole
+    return attach_labels(graph, [None if v < 0 else v for v in flat.tolist()])
+
+
+def _splits(data: Any) -> dict[str, npt.NDArray[np.int64]]:
+    found = {}
+    for name in _MASKS:
+        mask = getattr(data, name, None)
+        if mask is None:
+            continue
+        values = _array(mask)
+        # Several splits side by side are common; the first is the one papers report.
+        first = values if values.ndim == 1 else values[:, 0]
+        found[name.removesuffix("_mask")] = np.flatnonzero(first)
+    return found
+
+
+def to_networkx(graph: Graph) -> Any:
+    """Return a NetworkX graph with the user's ids, edge weights and node labels."""
+    if importlib.util.find_spec("networkx") is None:
+        raise InputError("to_networkx needs the package networkx; install it first")
+    import networkx as nx
+
+    made = nx.DiGraph(name=graph.name) if graph.directed else nx.Graph(name=graph.name)
+    ids = graph.ids.tolist()
+    if graph.labels is None:
+        made.add_nodes_from(ids)
+    else:
+        pairs = zip(ids, graph.labels.values(), strict=True)
+        made.add_nodes_from(
+            (node, {} if label is None else {"label": label}) for node, label in pairs
+        )
+    edges = graph.edge_list().tolist()
+    if graph.weights is None:
+        made.add_edges_from((ids[a], ids[b]) for a, b in edges)
+    else:
+        weights = edge_weights(graph).tolist()
+        triples = zip(edges, weights, strict=True)
+        made.add_weighted_edges_from((ids[a], ids[b], w) for (a, b), w in triples)
+    return made
+
+
+def to_pyg(graph: Graph) -> Any:
+    """Return PyG ``Data`` whose rows follow the graph's; the ids go along as ``node_id``."""
+    if importlib.util.find_spec("torch_geometric") is None:
+        raise InputError("to_pyg needs the package torch_geometric; install it first")
+    import torch
+
+    make = importlib.import_module("torch_geometric.data").Data
+    source = np.repeat(np.arange(graph.num_nodes), graph.degrees())
+    ends = np.stack([source, graph.indices.astype(np.int64)])
+    data = make(edge_index=torch.from_numpy(ends), num_nodes=graph.num_nodes)
+    if graph.weights is not None:
+        data.edge_weight = torch.from_numpy(np.array(graph.weights))
+    if graph.features is not None:
+        data.x = torch.from_numpy(np.array(_array(graph.features)))
+    if graph.labels is not None and graph.labels.codes is not None:
+        data.y = torch.from_numpy(graph.labels.codes.astype(np.int64))
+    elif graph.labels is not None and graph.labels.matrix is not None:
+        data.y = torch.from_numpy(graph.labels.matrix.toarray().astype(np.float32))
+    for name, rows in graph.splits.items():
+        mask = torch.zeros(graph.num_nodes, dtype=torch.bool)
+        mask[torch.from_numpy(np.array(rows))] = True
+        data[f"{name}_mask"] = mask
+    data.node_id = graph.ids.tolist()
+    return data
+
+
+def _array(value: Any) -> npt.NDArray[Any]:
+    """Return a torch tensor or array-like as numpy, without importing torch."""
+    if hasattr(value, "detach"):
+        value = value.detach().cpu().numpy()
+    elif sp.issparse(value):
+        value = value.toarray()
+    return np.asarray(value)

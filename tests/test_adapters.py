@@ -1,0 +1,236 @@
+"""Graphs from other libraries arrive whole, and go back."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import scipy.sparse as sp
+import torch
+
+from graphham.adapters import as_graph, to_networkx, to_pyg
+from graphham.errors import InputError
+from graphham.graph import Graph, Labels, build_graph
+from graphham.ids import NodeIds
+from graphham.io import edge_table
+from graphham.store import write_store
+
+
+def pairs(graph: Graph) -> set[tuple[object, object]]:
+    return {(graph.ids[a], graph.ids[b]) for a, b in graph.edge_list().tolist()}
+
+
+def test_a_graph_is_returned_as_it_is() -> None:
+    graph = build_graph(np.array([0]), np.array([1]), 2)
+    assert as_graph(graph) is graph
+    with pytest.raises(InputError, match="undirected already"):
+        as_graph(graph, directed=True)
+
+
+def test_paths_stores_and_dataset_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "e.csv").write_text("a,b\nb,c\n")
+    graph = as_graph(tmp_path / "e.csv")
+    assert pairs(graph) == pairs(as_graph(str(tmp_path / "e.csv"))) == {("a", "b"), ("b", "c")}
+    write_store(graph, tmp_path / "store")
+    assert pairs(as_graph(str(tmp_path / "store"))) == pairs(graph)
+    with pytest.raises(InputError, match="did you mean 'cora'"):
+        as_graph("coraa")
+    with pytest.raises(InputError, match=r"missing\.csv does not exist"):
+        as_graph("missing.csv")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cora").write_text("a,b\n")
+    assert as_graph("cora").num_nodes == 2708
+    assert as_graph("./cora").num_nodes == 2
+
+
+def test_networkx() -> None:
+    theirs = nx.Graph(name="friends")
+    theirs.add_edge("ann", ("bob", 1), weight=2.5)
+    theirs.add_edge("ann", "cid")
+    theirs.add_edge("ann", "ann")
+    theirs.add_node("lonely")
+    graph = as_graph(theirs)
+    assert graph.name == "friends"
+    assert graph.ids.tolist() == ["ann", "('bob', 1)", "cid", "lonely"]
+    assert graph.weights is not None
+    assert graph.weights.tolist() == [2.5, 1.0, 2.5, 1.0]
+    assert graph.report is not None
+    assert (graph.report.isolated, graph.report.self_loops_dropped) == (1, 1)
+
+
+def test_networkx_direction_and_integers() -> None:
+    theirs = nx.DiGraph([(30, 10), (10, 20), (10, 30)])
+    graph = as_graph(theirs)
+    assert graph.directed
+    assert graph.ids.tolist() == [30, 10, 20]
+    assert pairs(graph) == {(30, 10), (10, 20), (10, 30)}
+    assert as_graph(theirs, directed=False).num_edges == 2
+    multi = nx.MultiGraph([(1, 2), (1, 2)])
+    assert as_graph(multi).num_edges == 1
+    with pytest.raises(InputError, match="'1'"):
+        as_graph(nx.Graph([(1, "1")]))
+    with pytest.raises(InputError, match=r"0 - 1 .*weight -1"):
+        as_graph(nx.Graph([(0, 1, {"weight": -1})]))
+
+
+def test_networkx_and_back() -> None:
+    rng = np.random.default_rng(0)
+    for directed in (False, True):
+        graph = build_graph(
+            rng.integers(0, 20, 50),
+            rng.integers(0, 20, 50),
+            20,
+            ids=NodeIds([f"n{i}" for i in range(20)]),
+            weights=rng.integers(1, 9, 50),
+            directed=directed,
+            labels=Labels(("x", "y"), codes=np.tile([0, 1, -1, 1], 5).astype(np.int32)),
+        )
+        made = to_networkx(graph)
+        assert as_graph(made).fingerprint() == graph.fingerprint()
+        assert made.nodes["n0"] == {"label": "x"}
+        assert made.nodes["n2"] == {}
+
+
+def test_scipy_matrices() -> None:
+    dense = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 1]])
+    for make in (sp.csr_matrix, sp.csc_matrix, sp.coo_matrix, sp.csr_array):
+        graph = as_graph(make(dense))
+        assert pairs(graph) == {(0, 1), (1, 2)}
+        assert graph.weights is None
+    one_way = sp.csr_matrix(np.array([[0, 3.0], [0, 0]]))
+    assert as_graph(one_way, directed=True).indptr.tolist() == [0, 1, 1]
+    both = as_graph(one_way)
+    assert both.weights is not None
+    assert both.weights.tolist() == [3, 3]
+    with pytest.raises(InputError, match=r"\(2, 3\)"):
+        as_graph(sp.csr_matrix((2, 3)))
+    with pytest.raises(InputError, match="weight -1"):
+        as_graph(sp.csr_matrix(np.array([[0, -1.0], [0, 0]])))
+    with pytest.raises(InputError, match="no edges"):
+        as_graph(sp.csr_matrix((4, 4)))
+
+
+def pyg_like(**changes: object) -> SimpleNamespace:
+    parts: dict[str, object] = {
+        "edge_index": torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]),
+        "x": torch.eye(4, requires_grad=True),
+        "y": torch.tensor([2, -1, 0, 2]),
+        "num_nodes": 4,
+        "train_mask": torch.tensor([True, False, False, True]),
+        "test_mask": torch.tensor([[False, True], [False, True], [True, True], [False, True]]),
+    }
+    return SimpleNamespace(**{**parts, **changes})
+
+
+def test_pyg_data_by_attribute() -> None:
+    graph = as_graph(pyg_like())
+    assert "torch_geometric" not in sys.modules
+    assert pairs(graph) == {(0, 1), (1, 2)}
+    assert graph.num_nodes == 4
+    assert graph.report is not None
+    assert (graph.report.duplicates_merged, graph.report.isolated) == (0, 1)
+    np.testing.assert_array_equal(graph.features, np.eye(4))
+    assert graph.labels is not None
+    assert graph.labels.values() == [2, None, 0, 2]
+    assert {k: v.tolist() for k, v in graph.splits.items()} == {"train": [0, 3], "test": [2]}
+
+
+def test_pyg_weights_are_not_doubled() -> None:
+    graph = as_graph(pyg_like(edge_weight=torch.tensor([0.5, 0.5, 2.0, 2.0])))
+    assert graph.weights is not None
+    assert graph.weights.tolist() == [0.5, 0.5, 2.0, 2.0]
+
+
+def test_pyg_multi_label_and_bad_parts() -> None:
+    many = as_graph(pyg_like(y=torch.tensor([[1, 1], [0, 0], [0, 1], [1, 0]])))
+    assert many.labels is not None
+    assert many.labels.values() == [[0, 1], None, [1], [0]]
+    with pytest.raises(InputError, match="node 2, but there are 2 nodes"):
+        as_graph(pyg_like(num_nodes=2))
+    with pytest.raises(InputError, match=r"shape \(4, 2\)"):
+        as_graph(pyg_like(edge_index=torch.zeros(4, 2, dtype=torch.long)))
+    with pytest.raises(InputError, match="3 rows but the graph has 4 nodes"):
+        as_graph(pyg_like(x=torch.eye(3)))
+
+
+def test_frames_agree() -> None:
+    columns = {"from": ["b", "a"], "to": ["a", "c"], "note": [1, 2]}
+    expected = {("b", "a"), ("a", "c")}
+    frames = [
+        pa.table(columns),
+        pa.record_batch(columns),
+        pl.DataFrame(columns),
+        pl.DataFrame(columns).with_columns(pl.col("from").cast(pl.Categorical)),
+        pd.DataFrame(columns, index=[7, 9]),
+        pd.DataFrame(columns).astype({"from": "category"}),
+    ]
+    for frame in frames:
+        graph = as_graph(frame)
+        assert pairs(graph) == expected, type(frame)
+        assert graph.ids.tolist() == ["b", "a", "c"]
+    numbers = pd.DataFrame({"s": [5, 6], "t": [6, 7]})
+    assert as_graph(numbers).ids.tolist() == [5, 6, 7]
+    with pytest.raises(InputError, match=r"row 2 .*'s'"):
+        as_graph(pd.DataFrame({"s": ["a", None], "t": ["b", "c"]}))
+    with pytest.raises(InputError, match="needs two"):
+        as_graph(pl.DataFrame({"s": [1]}))
+
+
+def test_edge_table_and_back() -> None:
+    graph = build_graph(np.array([0, 2]), np.array([1, 1]), 3, ids=NodeIds(["x", "y", "z"]))
+    assert pairs(as_graph(edge_table(graph))) == pairs(graph)
+
+
+def test_parts_given_beside_are_attached() -> None:
+    frame = pl.DataFrame({"s": ["a", "b"], "t": ["b", "c"]})
+    looks = pl.DataFrame({"id": ["c", "a", "b"], "size": [3, 1, 2]})
+    graph = as_graph(frame, features=looks, labels={"b": "x", "a": None})
+    np.testing.assert_array_equal(graph.features, [[1], [2], [3]])
+    assert graph.labels is not None
+    assert graph.labels.values() == [None, "x", None]
+    graph = as_graph(frame, features=np.eye(3), labels=[1, 2, None])
+    assert graph.labels is not None
+    assert graph.labels.values() == [1, 2, None]
+    with pytest.raises(InputError, match="2 labels for 3 nodes"):
+        as_graph(frame, labels=[1, 2])
+
+
+def test_unknown_objects_are_named() -> None:
+    with pytest.raises(InputError, match="a dict is not a graph"):
+        as_graph({"a": ["b"]})
+
+
+def test_to_pyg_without_pyg_says_what_is_needed() -> None:
+    graph = build_graph(np.array([0]), np.array([1]), 2)
+    try:
+        import torch_geometric  # noqa: F401
+    except ImportError:
+        with pytest.raises(InputError, match="torch_geometric"):
+            to_pyg(graph)
+
+
+def test_to_pyg_carries_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in for PyG's Data is enough to see what is handed over, and to read it back."""
+
+    class Data(SimpleNamespace):
+        def __setitem__(self, name: str, value: object) -> None:
+            setattr(self, name, value)
+
+    module = SimpleNamespace(Data=Data, __spec__=True)
+    monkeypatch.setitem(sys.modules, "torch_geometric", SimpleNamespace(__spec__=True))
+    monkeypatch.setitem(sys.modules, "torch_geometric.data", module)
+    graph = as_graph(pyg_like(y=torch.tensor([1, -1, 0, 1])))
+    data = to_pyg(graph)
+    back = replace(as_graph(data), report=None)
+    assert back.fingerprint() == graph.fingerprint()
+    assert back.labels is not None
+    assert graph.labels is not None
+    assert back.labels.values() == graph.labels.values()
+    assert {k: v.tolist() for k, v in back.splits.items()} == {"train": [0, 3], "test": [2]}
+    assert data.node_id == [0, 1, 2, 3]
