@@ -95,13 +95,20 @@ class SparseMatrix:
         names = _NO_ROWS if self.row_names is None else self.row_names
         return _dropped(self.indptr, self.indices, self.values, names, rate, np.uint64(key))
 
+    @cached_property
+    def _places(self) -> dict[str, Tensor]:
+        return {}
+
     def to_tensor(self, values: Array | Tensor | None, like: Tensor) -> Tensor:
         """Return a torch sparse COO tensor with the device and type of ``like``."""
+        name = str(like.device)
+        if name not in self._places:
+            rows = np.repeat(np.arange(self.shape[0]), np.diff(self.indptr))
+            places = np.stack([rows, self.indices.astype(np.int64)])
+            self._places[name] = torch.as_tensor(places, device=like.device)
         held = torch.as_tensor(np.array(self.values) if values is None else values)
-        rows = np.repeat(np.arange(self.shape[0]), np.diff(self.indptr))
-        places = torch.as_tensor(np.stack([rows, self.indices.astype(np.int64)]))
         return torch.sparse_coo_tensor(
-            places.to(like.device),
+            self._places[name],
             held.to(like.device, like.dtype),
             self.shape,
             is_coalesced=True,
