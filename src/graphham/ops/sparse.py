@@ -106,7 +106,9 @@ class SparseMatrix:
             rows = np.repeat(np.arange(self.shape[0]), np.diff(self.indptr))
             places = np.stack([rows, self.indices.astype(np.int64)])
             self._places[name] = torch.as_tensor(places, device=like.device)
-        held = torch.as_tensor(np.array(self.values) if values is None else values)
+        given = self.values if values is None else values
+        # A copy: torch warns about sharing arrays that cannot be written.
+        held = given if isinstance(given, Tensor) else torch.tensor(given)
         return torch.sparse_coo_tensor(
             self._places[name],
             held.to(like.device, like.dtype),
