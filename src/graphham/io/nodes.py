@@ -10,6 +10,7 @@ import pyarrow as pa
 from graphham.errors import InputError
 from graphham.graph import Graph, Labels, ReadReport
 from graphham.ids import NodeIds
+from graphham.io.encode import as_exact_integers
 
 
 def add_nodes(graph: Graph, ids: pa.ChunkedArray) -> Graph:
@@ -22,6 +23,9 @@ def add_nodes(graph: Graph, ids: pa.ChunkedArray) -> Graph:
             f"the id {ids[0].as_py()!r} has no edge and no features; add a row of features for it"
         )
     fresh = ids.unique()
+    if graph.ids.kind == "integer" and pa.types.is_large_string(fresh.type):
+        numbers = as_exact_integers(fresh)  # a CSV has its numbers as text
+        fresh = fresh if numbers is None else pa.array(numbers)
     both = [graph.ids.to_arrow(), fresh]
     if not all(pa.types.is_integer(part.type) for part in both):
         both = [part.cast(pa.large_string()) for part in both]
