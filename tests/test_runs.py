@@ -482,3 +482,44 @@ def test_shared_and_half_precision_tensors_are_saved(tmp_path: Path) -> None:
     assert torch.equal(back["a"], base)
     assert torch.equal(back["b"], base.T)
     np.testing.assert_array_equal(run.state("numpy")["b"], base.T.float().numpy())
+
+
+FINISHER = """
+import sys
+sys.path.insert(0, sys.argv[2])
+from outputs import make_graph, make_result
+from graphham.runs import start_run
+result = make_result(40)
+graph = make_graph(result)
+number = 0
+while True:
+    number += 1
+    writer = start_run(sys.argv[1], {"seed": number}, overwrite=True)
+    writer.finish(result, {}, graph, {"number": number})
+    if number == 1:
+        print("ready", flush=True)
+"""
+
+
+def test_kill_minus_nine_while_replacing_a_run_never_loses_it(tmp_path: Path) -> None:
+    pause = random.Random(1)
+    for attempt in range(8):
+        out = tmp_path / f"run{attempt}"
+        arguments = [str(out), str(Path(__file__).parent)]
+        child = subprocess.Popen(
+            [sys.executable, "-c", FINISHER, *arguments], stdout=subprocess.PIPE, text=True
+        )
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+        time.sleep(pause.uniform(0, 0.15))
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        child.stdout.close()
+        if not out.exists():  # killed between the two renames
+            with pytest.raises(InputError, match="is finished"):
+                resume_run(out)
+        run = Run.open(out)
+        assert run.config == {"seed": run.summary["number"]}
+        run.result().validate()
+        start_run(out, {}, overwrite=True).close()
+        shutil.rmtree(tmp_path / f"run{attempt}.partial")
