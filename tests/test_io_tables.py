@@ -218,7 +218,7 @@ def test_isolated_nodes_on_request(tmp_path: Path) -> None:
     assert any("2 nodes have no edge" in note for note in graph.report.notes)
     assert graph.validate().degrees().tolist() == [2, 0, 1, 0, 1]
     labels = put(tmp_path, "l.csv", "id,y\n60,x\n")
-    with pytest.raises(InputError, match="60 has no edge and no features"):
+    with pytest.raises(InputError, match="'60' has no edge and no features"):
         read_graph(edges, features=features, labels=labels, isolated=True)
 
 
