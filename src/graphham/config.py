@@ -1,0 +1,385 @@
+"""Every setting of a run, what it means, and the two presets.
+
+A :class:`RunConfig` is frozen, validated and enough to repeat the run; it is what ``config.toml``
+holds. Settings come in one order: the preset, then a TOML file, then flags or keyword arguments.
+Docstrings name the ambiguity of the paper (A1-A18 of its specification) a setting decides.
+"""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from graphham.errors import InputError
+
+Preset = Literal["default", "paper"]
+Task = Literal["embed", "classify"]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class InputConfig(_Section):
+    """How raw features become the network's input."""
+
+    scaling: Literal["auto", "none", "row", "tfidf", "standard"] = Field(
+        "auto",
+        description="auto: TF-IDF for sparse counts, unit rows for other sparse features, "
+        "standardised columns for dense ones",
+    )
+    diffusion_steps: int = Field(
+        4, ge=0, le=32, description="steps of neighbour averaging behind the membership features"
+    )
+    diffusion_dim: int = Field(
+        64, ge=1, le=1024, description="width the features are reduced to before diffusion"
+    )
+    structural_dim: int = Field(
+        128, ge=2, le=1024, description="width of the features made for a graph that has none (A10)"
+    )
+
+
+class ModelConfig(_Section):
+    """The network: which reading of the paper each part follows."""
+
+    heads: int = Field(1, ge=1, le=64, description="attention heads M, averaged (E9)")
+    activation: Literal["elu", "relu", "identity"] = Field(
+        "elu", description="non-linearity of every layer but the last, which is linear"
+    )
+    self_edge: bool = Field(True, description="a node attends to itself too (A5)")
+    residual: bool = Field(False, description="add a linear path around each attention layer")
+    init: Literal["svd", "glorot"] = Field(
+        "svd", description="first layer starts from the features' principal directions, or random"
+    )
+    init_scale: float = Field(3.0, gt=0, description="scale of the svd start")
+    slope: float = Field(0.2, ge=0, le=1, description="LeakyReLU slope of the attentions")
+
+    membership_input: Literal["diffused", "state"] = Field(
+        "diffused",
+        description="what a layer's groups look at: the diffused features joined with the layer "
+        "input, or the layer input alone as in E1 (A13)",
+    )
+    affinity: Literal["cosine", "dot"] = Field(
+        "cosine", description="u_ik: scaled cosine, or the dot product with a learned scale (A13)"
+    )
+    affinity_scale: float = Field(8.0, gt=0, description="scale of the cosine affinity")
+    group_init: Literal["nodes", "random"] = Field(
+        "nodes", description="group vectors start at the states of random nodes or at random (A13)"
+    )
+    assignment: Literal["log", "literal", "mean"] = Field(
+        "log", description="Gumbel noise on log pi, on pi as printed, or no noise at all (A3)"
+    )
+    dirichlet: bool = Field(False, description="draw pi from a Dirichlet first, as in E3 (A3)")
+    straight_through: bool = Field(
+        False, description="one-hot assignments in decoder and constraints, soft gradients (A3)"
+    )
+    tau: float = Field(1.0, gt=0, description="Gumbel temperature at the start")
+    tau_end: float = Field(0.5, gt=0, description="Gumbel temperature at the end (exponential)")
+
+    group_score: Literal["pair", "additive", "none"] = Field(
+        "pair",
+        description="group attention: a learned score per pair of groups, the paper's additive "
+        "score (E7), or none (the minus-lambda ablation) (A12)",
+    )
+    separate_attention: bool = Field(
+        False, description="own attention vector for the additive group score instead of a (A12)"
+    )
+    product: Literal["renormalised", "literal"] = Field(
+        "renormalised", description="w = softmax(e + f), or lambda * alpha as printed (A5)"
+    )
+    nesting: Literal["graft", "none"] = Field(
+        "graft",
+        description="graft: group vectors and parents are seeded from the model's own states "
+        "partway and the fine membership refines the coarse one; none: levels are independent",
+    )
+    neighbor_evidence: bool = Field(
+        True, description="a node hears its neighbours' groups before it decides (graft only)"
+    )
+    membership_temperature: float = Field(
+        1.5, gt=0, description="softens reported memberships: neighbours are not independent"
+    )
+
+
+class LossConfig(_Section):
+    """What is minimised, and how much each part weighs."""
+
+    context: Literal["infonce", "skipgram"] = Field(
+        "infonce", description="contrast against the batch by cosine, or sampled negatives (E11)"
+    )
+    context_weight: float = Field(1.0, ge=0, description="weight of the context losses")
+    context_table: Literal["auto", "inductive", "factored", "full"] = Field(
+        "auto",
+        description="Q: h_j * g_k (inductive), c_j * (1 + g_k) (factored), or a vector per node "
+        "and group (full); auto: inductive for infonce, full or factored by size (A2)",
+    )
+    group_context: bool = Field(
+        True, description="Q depends on the target's group; false is the minus-Q ablation"
+    )
+    mix: Literal["vector", "loss"] = Field(
+        "vector", description="a relaxed z mixes context vectors or per-group losses (A15)"
+    )
+    temperature: float = Field(0.2, gt=0, description="temperature of the contrastive loss")
+    scope: Literal["cumulative", "exact", "all"] = Field(
+        "cumulative", description="layer l predicts nodes within l steps, at l steps, or all (A6)"
+    )
+    walks: int = Field(1, ge=1, le=1000, description="walks per node and epoch")
+    must_link_weight: float = Field(0.5, ge=0, description="gamma (E13)")
+    cannot_link_weight: float = Field(0.5, ge=0, description="beta (E13)")
+    violation: Literal["chance", "pairs", "set"] = Field(
+        "chance",
+        description="violation mass divided by what independent levels would give, by the number "
+        "of pairs, or by the size of its own set (A4)",
+    )
+    balance_weight: float = Field(0.2, ge=0, description="keeps groups from emptying (A4)")
+    entropy_weight: float = Field(0.0, ge=0, description="asks nodes to commit")
+    self_training_weight: float = Field(
+        1.0, ge=0, description="pulls memberships towards the grafted seed groups"
+    )
+    class_weight: float = Field(1.0, ge=0, description="eta, weight of the class loss (E16)")
+
+
+class TrainConfig(_Section):
+    """How the parameters are found."""
+
+    epochs: int = Field(80, ge=1, le=1_000_000, description="passes over the nodes")
+    batch: Literal["auto", "full", "sampled"] = Field(
+        "auto", description="whole graph per step, or sampled neighbourhoods; auto asks memory"
+    )
+    batch_size: int = Field(512, ge=1, description="targets per sampled step")
+    anchors: int = Field(
+        8192, ge=2, description="targets that carry the context loss in a full-graph step"
+    )
+    contrast: int = Field(512, ge=2, description="size of the set one contrast is made against")
+    fanouts: tuple[int, ...] = Field(
+        (25, 25), description="neighbours sampled per layer, first layer first"
+    )
+    lr: float = Field(0.01, gt=0, description="Adam learning rate")
+    table_lr: float = Field(0.1, gt=0, description="row-wise Adagrad rate of context tables")
+    weight_decay: float = Field(0.0, ge=0, description="on W and the classifier, never on groups")
+    clip: float = Field(5.0, gt=0, description="largest gradient norm")
+    feature_dropout: float = Field(0.8, ge=0, lt=1, description="share of input values dropped")
+    dropout: float = Field(0.5, ge=0, lt=1, description="share of hidden values dropped")
+    edge_dropout: float = Field(0.5, ge=0, lt=1, description="share of edges dropped per step")
+    graft_at: float = Field(0.5, gt=0, lt=1, description="share of the epochs before the graft")
+    validation_share: float = Field(
+        0.1, ge=0, lt=1, description="share of known labels kept for early stopping (classify)"
+    )
+    validation_edges: float = Field(
+        0.0, ge=0, lt=0.5, description="share of edges kept from training for early stopping"
+    )
+    patience: int = Field(
+        100, ge=1, description="epochs without a better validation score before stopping"
+    )
+    evaluate_every: int = Field(2, ge=1, description="epochs between two validations")
+    checkpoint_every: float = Field(
+        30.0, ge=0, description="seconds between checkpoints; the most a kill can lose"
+    )
+    workers: int = Field(1, ge=0, le=256, description="threads that prepare batches ahead")
+    memory_gib: float = Field(
+        8.0, gt=0, description="full-graph training is chosen when its estimate stays below this"
+    )
+
+
+class RunConfig(_Section):
+    """Everything a run depends on besides the graph."""
+
+    preset: Preset = "default"
+    task: Task = "embed"
+    seed: int = Field(0, ge=0, lt=2**63)
+    groups: tuple[int, ...] | None = Field(
+        None, description="groups per level, fine to coarse; chosen from the graph when absent"
+    )
+    layers: int = Field(2, ge=1, le=16, description="levels when groups are not given")
+    dim: int = Field(128, ge=1, le=65536, description="width of the embedding, all layers together")
+    device: str = "cpu"
+    inputs: InputConfig = InputConfig()
+    model: ModelConfig = ModelConfig()
+    loss: LossConfig = LossConfig()
+    train: TrainConfig = TrainConfig()
+
+    @field_validator("groups")
+    @classmethod
+    def _groups_shrink(cls, value: tuple[int, ...] | None) -> tuple[int, ...] | None:
+        if value is None:
+            return None
+        if not value or min(value) < 1:
+            raise ValueError("every level needs at least one group")
+        if any(low < high for low, high in itertools.pairwise(value)):
+            raise ValueError("levels go from fine to coarse, so the counts must not grow")
+        return value
+
+    @model_validator(mode="after")
+    def _dim_splits(self) -> RunConfig:
+        if self.dim % self.num_layers:
+            raise ValueError(f"dim {self.dim} does not divide evenly over {self.num_layers} layers")
+        return self
+
+    @property
+    def num_layers(self) -> int:
+        """Number of layers, which is the number of levels."""
+        return len(self.groups) if self.groups is not None else self.layers
+
+    @property
+    def layer_dim(self) -> int:
+        """Width of one layer's output."""
+        return self.dim // self.num_layers
+
+    def fanout(self, layer: int) -> int:
+        """Neighbours sampled by ``layer`` (from 0); the last given value serves deeper layers."""
+        fanouts = self.train.fanouts
+        return fanouts[min(layer, len(fanouts) - 1)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain nested values, as written to ``config.toml``."""
+        return self.model_dump(mode="json", exclude_none=True)
+
+
+# What separates a preset from the field defaults above, by task.
+_CLASSIFY: dict[str, Any] = {
+    "model": {"init": "glorot"},
+    "loss": {"context_weight": 0.2},
+    "train": {
+        "epochs": 150,
+        "lr": 0.02,
+        "weight_decay": 5e-4,
+        "feature_dropout": 0.7,
+        "edge_dropout": 0.3,
+        "graft_at": 0.25,
+        "anchors": 512,
+    },
+}
+_PAPER: dict[str, Any] = {
+    "inputs": {"scaling": "row", "diffusion_steps": 0},
+    "model": {
+        "init": "glorot",
+        "membership_input": "state",
+        "affinity": "dot",
+        "straight_through": True,
+        "group_score": "additive",
+        "nesting": "none",
+        "neighbor_evidence": False,
+        "membership_temperature": 1.0,
+    },
+    "loss": {
+        "context": "skipgram",
+        "walks": 50,
+        "must_link_weight": 1.0,
+        "cannot_link_weight": 0.1,
+        "violation": "pairs",
+        "balance_weight": 0.0,
+        "self_training_weight": 0.0,
+    },
+    "train": {
+        "epochs": 100,
+        "lr": 0.005,
+        "feature_dropout": 0.0,
+        "dropout": 0.2,
+        "edge_dropout": 0.0,
+        "weight_decay": 5e-4,
+    },
+}
+
+
+def preset_settings(preset: str, task: str) -> dict[str, Any]:
+    """Return what a preset sets for a task, as nested plain values."""
+    settings: dict[str, Any] = {"preset": preset, "task": task}
+    if preset == "paper":
+        return _merge(settings, _PAPER)
+    return _merge(settings, _CLASSIFY) if task == "classify" else settings
+
+
+def make_config(*sources: Mapping[str, Any], preset: str | None = None) -> RunConfig:
+    """Build a config from a preset and further settings, later ones winning.
+
+    Args:
+        *sources: Nested or dotted settings, such as ``{"train": {"epochs": 5}}`` or
+            ``{"train.epochs": 5, "seed": 1}``; ``None`` values are skipped.
+        preset: Preset to start from; otherwise the last source that names one decides.
+
+    Raises:
+        InputError: An unknown name (the nearest valid one is suggested) or a bad value.
+    """
+    given: dict[str, Any] = {}
+    for source in sources:
+        given = _merge(given, _nested(source))
+    chosen = preset or given.get("preset", "default")
+    if chosen not in ("default", "paper"):
+        raise InputError(f"there is no preset {chosen!r}; choose default or paper")
+    task = given.get("task", "embed")
+    if task not in ("embed", "classify"):
+        raise InputError(f"there is no task {task!r}; choose embed or classify")
+    given["preset"] = chosen
+    try:
+        return RunConfig.model_validate(_merge(preset_settings(chosen, task), given))
+    except ValidationError as error:
+        raise InputError(_explain(error)) from None
+
+
+def read_config(path: str | Path) -> dict[str, Any]:
+    """Read settings from a TOML file."""
+    path = Path(path)
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, IsADirectoryError, PermissionError):
+        raise InputError(f"the settings file {path} cannot be read; check the path") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"the settings file {path} is not valid TOML: {error}") from None
+
+
+def setting_names() -> list[str]:
+    """Return the dotted name of every setting."""
+    names: list[str] = []
+    for name, info in RunConfig.model_fields.items():
+        section = info.annotation
+        if isinstance(section, type) and issubclass(section, _Section):
+            names += [f"{name}.{inner}" for inner in section.model_fields]
+        else:
+            names.append(name)
+    return names
+
+
+def _nested(source: Mapping[str, Any]) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for name, value in source.items():
+        if value is None:
+            continue
+        if isinstance(value, Mapping):
+            out = _merge(out, {name: _nested(value)})
+            continue
+        *path, last = str(name).split(".")
+        leaf: dict[str, Any] = {last: value}
+        for part in reversed(path):
+            leaf = {part: leaf}
+        out = _merge(out, leaf)
+    return out
+
+
+def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for name, value in over.items():
+        inner = merged.get(name)
+        both = isinstance(inner, Mapping) and isinstance(value, Mapping)
+        merged[name] = _merge(inner, value) if both else value  # type: ignore[arg-type]
+    return merged
+
+
+def _explain(error: ValidationError) -> str:
+    """Turn the first complaint of the validator into one sentence with the setting's name."""
+    first = error.errors()[0]
+    name = ".".join(str(part) for part in first["loc"] if not isinstance(part, int))
+    if first["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(name, setting_names(), n=1, cutoff=0.5)
+        last = [n for n in setting_names() if n.split(".")[-1] == name.split(".")[-1]]
+        hint = last or near
+        return f"there is no setting {name!r}" + (f"; did you mean {hint[0]!r}?" if hint else "")
+    message = str(first["msg"]).removeprefix("Value error, ")
+    message = message[:1].lower() + message[1:]
+    return (
+        f"setting {name or 'groups'} cannot be {first['input']!r}: {message}" if name else message
+    )
