@@ -171,6 +171,9 @@ def test_ids_and_titles_are_the_users_own() -> None:
 def test_names_shorten_tags_and_say_things_once() -> None:
     found = features("implemented-in::python", "python3", "Python", "use::web", "django", "more")
     assert name_groups([found]) == ["python / web / django"]
+    twins = [features("a", "b", "c", "d", "mine"), features("a", "b", "c", "d"), features("z")]
+    assert name_groups(twins) == ["a / b / mine", "a / b / c", "z"]
+    assert name_groups([features("devel::lang:perl", "http://x")]) == ["perl / http://x"]
     weak = features("strong") + features("weak", score=0.1)
     assert name_groups([weak]) == ["strong"]
     assert name_groups([features("word_17", "f3"), []]) == ["group 0", "group 1"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -191,30 +191,40 @@ def name_groups(
     Tags lose their facet (``implemented-in::python`` becomes ``python``). Without readable features
     a group is called after a label that most of its members share, and ``group 3`` failing that.
     """
-    names: list[str] = []
-    for group, found in enumerate(features):
-        parts: list[str] = []
-        for feature in found:
-            if len(parts) == _NAME_PARTS or feature.score < 0.2 * found[0].score:
-                break
-            part = _short(feature.feature)
-            near = part.casefold()
-            # "python" and "python3" say the same thing twice.
-            if near and not any(near.startswith(p) or p.startswith(near) for p in _folded(parts)):
-                parts.append(part)
+    parts = [_parts(found) for found in features]
+    chosen = [[part for part, strong in found if strong][:_NAME_PARTS] for found in parts]
+    names = [" / ".join(c) for c in chosen]
+    for group, own in enumerate(parts):
+        twins = [g for g, name in enumerate(names) if name and name == names[group]]
+        rivals = [g for g in twins if g != group]
+        theirs = {part.casefold() for g in rivals for part, _ in parts[g]}
+        # Twins are told apart by what only one of them has.
+        apart = [part for part, _ in own if part.casefold() not in theirs]
+        if rivals and apart:
+            chosen[group] = [*chosen[group][: _NAME_PARTS - 1], apart[0]]
+    for group, words in enumerate(chosen):
         label, purity = labels[group] if labels else (None, None)
-        if not parts and label is not None and purity is not None and purity >= 0.5:
-            parts = [_clean(str(label))]
-        names.append(" / ".join(p for p in parts if p) or f"group {group}")
-    return _distinct(names)
+        if not words and label is not None and purity is not None and purity >= 0.5:
+            chosen[group] = [_clean(str(label))]
+    return _distinct([" / ".join(filter(None, c)) or f"group {g}" for g, c in enumerate(chosen)])
 
 
-def _folded(parts: Iterable[str]) -> list[str]:
-    return [p.casefold() for p in parts]
+def _parts(found: Sequence[TypicalFeature]) -> list[tuple[str, bool]]:
+    """Return the readable words of a group's features, and whether each is strong."""
+    parts: list[tuple[str, bool]] = []
+    for feature in found:
+        part = _short(feature.feature)
+        near = part.casefold()
+        # "python" and "python3" say the same thing twice.
+        known = [p.casefold() for p, _ in parts]
+        if near and not any(near.startswith(p) or p.startswith(near) for p in known):
+            parts.append((part, feature.score >= 0.2 * found[0].score))
+    return parts
 
 
 def _short(feature: str) -> str:
-    tail = feature.rsplit("::", 1)[-1]
+    # A debtag such as devel::lang:perl names facet, kind and value; the value is what people say.
+    tail = re.split(r"(?<=\w):+(?=\w)", feature)[-1]
     return "" if _NUMBERED.fullmatch(tail.strip()) else _clean(tail)
 
 
