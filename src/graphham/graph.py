@@ -1,10 +1,11 @@
-"""The graph in memory: who is linked to whom, what each node is like, and what the user calls it."""
+"""The graph in memory: who is linked to whom, what each node is like, what the user calls it."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -47,7 +48,7 @@ class Labels:
         if self.codes is not None:
             return np.asarray(self.codes >= 0)
         assert self.matrix is not None
-        return np.diff(self.matrix.indptr) > 0
+        return np.asarray(np.diff(self.matrix.indptr) > 0)
 
     def __len__(self) -> int:
         if self.codes is not None:
@@ -63,7 +64,7 @@ class Labels:
         bounds, codes = self.matrix.indptr, self.matrix.indices
         return [
             [self.classes[c] for c in codes[a:b].tolist()] or None
-            for a, b in zip(bounds[:-1], bounds[1:], strict=True)
+            for a, b in pairwise(bounds.tolist())
         ]
 
     def take(self, rows: npt.NDArray[Any]) -> Labels:
@@ -147,7 +148,7 @@ class Graph:
     @property
     def has_sparse_features(self) -> bool:
         """Whether the features are held as a sparse matrix."""
-        return sp.issparse(self.features)
+        return bool(sp.issparse(self.features))
 
     def degrees(self) -> npt.NDArray[np.int64]:
         """Return the ``(num_nodes,)`` number of neighbours of each node."""
@@ -169,22 +170,26 @@ class Graph:
         return int(count), member
 
     def edge_list(self) -> npt.NDArray[np.int64]:
-        """Return the ``(num_edges, 2)`` rows of every edge, undirected ones once with first < second."""
+        """Return the ``(num_edges, 2)`` rows of the edges, undirected ones once, first < second."""
         source = np.repeat(np.arange(self.num_nodes), self.degrees())
         target = self.indices.astype(np.int64)
         keep = slice(None) if self.directed else source < target
         return np.stack([source[keep], target[keep]], axis=1)
 
     def without_edges(self, edges: npt.NDArray[Any]) -> Graph:
-        """Return a copy that lacks ``edges`` (``(count, 2)`` rows), for held-out link experiments."""
+        """Return a copy that lacks ``edges`` (``(count, 2)`` rows), to test on held-out links."""
         n = self.num_nodes
-        drop = np.concatenate([edges] if self.directed else [edges, edges[:, ::-1]]).astype(np.int64)
+        drop = np.concatenate([edges] if self.directed else [edges, edges[:, ::-1]]).astype(
+            np.int64
+        )
         source = np.repeat(np.arange(n, dtype=np.int64), self.degrees())
         keep = ~np.isin(source * n + self.indices, drop[:, 0] * n + drop[:, 1])
         indptr = np.zeros(n + 1, dtype=np.int64)
         np.cumsum(np.bincount(source[keep], minlength=n), out=indptr[1:])
         weights = None if self.weights is None else self.weights[keep]
-        return replace(self, indptr=indptr, indices=self.indices[keep], weights=weights, report=None)
+        return replace(
+            self, indptr=indptr, indices=self.indices[keep], weights=weights, report=None
+        )
 
     def permuted(self, order: npt.NDArray[Any]) -> Graph:
         """Return the same graph with new row ``r`` holding old row ``order[r]``."""
@@ -206,18 +211,19 @@ class Graph:
         )
 
     def fingerprint(self) -> str:
-        """Return a short hash of structure and features; a run folder remembers what it was fitted on."""
+        """Return a short hash of structure and features, by which a run knows its graph again."""
         digest = hashlib.blake2b(digest_size=16)
-        digest.update(np.ascontiguousarray(self.indptr, dtype=np.int64).tobytes())
-        digest.update(np.ascontiguousarray(self.indices, dtype=np.int64).tobytes())
+        _feed(digest, self.indptr, np.int64)
+        _feed(digest, self.indices, np.int64)
         if self.weights is not None:
-            digest.update(np.ascontiguousarray(self.weights).tobytes())
-        if self.features is not None and sp.issparse(self.features):
-            for part in (self.features.indptr, self.features.indices):
-                digest.update(np.ascontiguousarray(part, dtype=np.int64).tobytes())
-            digest.update(np.ascontiguousarray(self.features.data, dtype=np.float32).tobytes())
-        elif self.features is not None:
-            digest.update(np.ascontiguousarray(self.features).tobytes())
+            _feed(digest, self.weights)
+        matrix: Any = self.features
+        if matrix is not None and sp.issparse(matrix):
+            _feed(digest, matrix.indptr, np.int64)
+            _feed(digest, matrix.indices, np.int64)
+            _feed(digest, matrix.data, np.float32)
+        elif matrix is not None:
+            _feed(digest, matrix)
         return digest.hexdigest()
 
     def validate(self) -> Graph:
@@ -237,13 +243,14 @@ class Graph:
                     f"the feature table has {self.features.shape[0]:,} rows but the graph has "
                     f"{n:,} nodes; give one row per node"
                 )
-            values = self.features.data if sp.issparse(self.features) else self.features
-            bad = _first_not_finite(values)
+            matrix: Any = self.features
+            is_sparse = sp.issparse(matrix)
+            bad = _first_not_finite(matrix.data if is_sparse else matrix)
             if bad is not None:
                 where = (
-                    int(np.searchsorted(self.features.indptr, bad, side="right")) - 1
-                    if sp.issparse(self.features)
-                    else bad // self.features.shape[1]
+                    int(np.searchsorted(matrix.indptr, bad, side="right")) - 1
+                    if is_sparse
+                    else bad // matrix.shape[1]
                 )
                 raise InputError(
                     f"the features of node {self.ids[where]!r} hold a value that is not a finite "
@@ -252,7 +259,9 @@ class Graph:
         if self.labels is not None and len(self.labels) != n:
             raise InputError(f"there are {len(self.labels):,} labels for {n:,} nodes")
         if self.weights is not None and not bool(np.all(self.weights > 0)):
-            raise InputError("an edge weight is zero, negative or not a number; weights must be > 0")
+            raise InputError(
+                "an edge weight is zero, negative or not a number; weights must be > 0"
+            )
         return self
 
     def __repr__(self) -> str:
@@ -262,6 +271,13 @@ class Graph:
         if self.labels is not None:
             parts.append(f"{len(self.labels.classes)} classes")
         return f"Graph({self.name}: {', '.join(parts)}, ids: {self.ids.kind})"
+
+
+def _feed(digest: Any, values: npt.NDArray[Any], dtype: Any = None, chunk: int = 1 << 22) -> None:
+    """Hash an array in pieces, so that one larger than memory is never copied whole."""
+    flat = values.reshape(-1)
+    for start in range(0, len(flat), chunk):
+        digest.update(np.ascontiguousarray(flat[start : start + chunk], dtype=dtype).data)
 
 
 def _first_not_finite(values: Any, chunk: int = 1 << 22) -> int | None:
@@ -307,37 +323,47 @@ def build_graph(
         weight = None if weight is None else weight[~loops]
     num_kept = len(src)
     if not directed:
-        low, high = np.minimum(src, dst), np.maximum(src, dst)
-        src, dst = low, high
-    key = src * num_nodes + dst
-    unique, inverse = np.unique(key, return_inverse=True)
-    if weight is not None:
-        weight = np.bincount(inverse, weights=weight, minlength=len(unique))
-    src, dst = unique // max(num_nodes, 1), unique % max(num_nodes, 1)
-    if not directed:
         src, dst = np.concatenate([src, dst]), np.concatenate([dst, src])
         weight = None if weight is None else np.concatenate([weight, weight])
-    order = np.lexsort((dst, src))
+    key = src * num_nodes + dst
+    if weight is None:
+        key.sort()
+        key = key[_firsts(key)]
+    else:
+        # A stable order adds the weights of both directions in the same sequence: equal to the bit.
+        order = np.argsort(key, kind="stable")
+        key, weight = key[order], weight[order]
+        starts = np.flatnonzero(_firsts(key))
+        weight = np.add.reduceat(weight, starts) if len(starts) else weight
+        key = key[starts]
+    src, dst = np.divmod(key, max(num_nodes, 1))
     indptr = np.zeros(num_nodes + 1, dtype=np.int64)
     np.cumsum(np.bincount(src, minlength=num_nodes), out=indptr[1:])
     index_type = np.int32 if num_nodes < 2**31 else np.int64
     graph = Graph(
         indptr=indptr,
-        indices=dst[order].astype(index_type),
+        indices=dst.astype(index_type),
         ids=ids if ids is not None else NodeIds.range(num_nodes),
-        weights=None if weight is None else weight[order].astype(np.float32),
+        weights=None if weight is None else weight.astype(np.float32),
         directed=directed,
         **parts,
     )
     report = ReadReport(
         source=origin,
         rows_read=len(np.asarray(source)),
-        duplicates_merged=num_kept - len(unique),
+        duplicates_merged=num_kept - graph.num_edges,
         self_loops_dropped=num_loops,
         isolated=int((graph.degrees() == 0).sum()) if not directed else _isolated(graph),
         components=graph.components()[0] if num_nodes else 0,
     )
     return replace(graph, report=report)
+
+
+def _firsts(ordered: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Mark the first of each run of equal values."""
+    first = np.ones(len(ordered), dtype=bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    return first
 
 
 def _isolated(graph: Graph) -> int:
