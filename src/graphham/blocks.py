@@ -191,6 +191,17 @@ class Block:
         return frozen(_normalised(self.indptr, frozen(weights, np.float32)))
 
     @cached_property
+    def neighbor_weights(self) -> Array:
+        """``(num_edges,)`` float32 weights that sum to one over the edges other than the self edge."""
+        weights = (
+            np.ones(self.num_edges, dtype=np.float32) if self.weights is None else self.weights
+        )
+        if self.self_edge:
+            weights = weights.copy()
+            weights[self.indptr[:-1]] = 0.0
+        return frozen(_normalised(self.indptr, frozen(weights, np.float32)))
+
+    @cached_property
     def _transposed(self) -> tuple[Array, Array, Array]:
         parts = transpose(self.indptr, self.indices, self.num_sources)
         return frozen(parts[0]), frozen(parts[1]), frozen(parts[2])

@@ -1,0 +1,256 @@
+"""The GraphHAM layer: groups as vectors, and attention over nodes and over their groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from graphham.blocks import Block
+from graphham.errors import InputError
+from graphham.inputs import FeatureRows
+from graphham.membership import assign, cosine_affinity, gumbel_noise
+from graphham.ops import aggregate, edge_dot, edge_scores, edge_softmax
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionWeights:
+    """What each edge of a block was weighted with, heads first averaged by the caller if wanted.
+
+    Args:
+        node: ``(num_edges, heads)`` alpha (E6).
+        group: ``(num_edges, heads)`` lambda (E7); uniform where group attention is off.
+        weight: ``(num_edges, heads)`` w (E8), what messages were multiplied with.
+    """
+
+    node: Tensor
+    group: Tensor
+    weight: Tensor
+
+
+class MembershipAttention(nn.Module):
+    r"""One GraphHAM layer (E1-E9), usable in any torch network.
+
+    Every node gets an affinity to each of ``groups`` group vectors and a relaxed assignment z drawn
+    from it; messages are weighted by node attention and by attention between the groups of the two
+    ends, renormalised over each neighbourhood:
+
+    .. math::
+        h_i = \tfrac1M \sum_m \sum_{j \in S(i)}
+              \mathrm{softmax}_j(e^m_{ij} + f_{ij})\, W^m x_j
+
+    Args:
+        in_dim: Width of the input.
+        out_dim: Width of the output; heads are averaged, not joined.
+        groups: Number of latent groups K.
+        heads: Number of attention heads M.
+        membership_dim: Width of the vectors groups are compared with; the input's when not given.
+        group_score: ``pair`` learns a score B[k, k'] per pair of groups, ``additive`` is the
+            paper's a . [W phi_k ; W phi_k'], ``none`` drops group attention (minus-lambda).
+        affinity: ``cosine`` (scaled by ``affinity_scale``) or ``dot`` with a learned scale.
+        affinity_scale: Scale of the cosine affinity.
+        product: ``renormalised`` or the ``literal`` product of the two softmaxes (A5).
+        separate_attention: Own attention vector for the additive group score (A12).
+        assignment: Where Gumbel noise is added: ``log``, ``literal`` or ``mean`` for none (A3).
+        dirichlet: Draw memberships from a Dirichlet first (E3).
+        tau: Temperature of the assignment.
+        slope: LeakyReLU slope.
+        residual: Add a linear path around the attention.
+        self_edge: Let a node attend to itself when an edge list is given.
+
+    Shapes:
+        - input: ``(num_nodes, in_dim)`` and an ``edge_index`` of ``(2, num_edges)`` source and
+          target rows, or a :class:`~graphham.blocks.Block`
+        - output: ``(num_targets, out_dim)``
+    """
+
+    def __init__(
+        self,
+        in_dim: int,
+        out_dim: int,
+        groups: int,
+        heads: int = 1,
+        *,
+        membership_dim: int | None = None,
+        group_score: Literal["pair", "additive", "none"] = "pair",
+        affinity: Literal["cosine", "dot"] = "cosine",
+        affinity_scale: float = 8.0,
+        product: Literal["renormalised", "literal"] = "renormalised",
+        separate_attention: bool = False,
+        assignment: Literal["log", "literal", "mean"] = "log",
+        dirichlet: bool = False,
+        tau: float = 1.0,
+        slope: float = 0.2,
+        residual: bool = False,
+        self_edge: bool = True,
+    ) -> None:
+        super().__init__()
+        self.in_dim, self.out_dim, self.groups, self.heads = in_dim, out_dim, groups, heads
+        self.membership_dim = in_dim if membership_dim is None else membership_dim
+        if group_score == "additive" and self.membership_dim != in_dim:
+            raise InputError(
+                "the additive group score needs group vectors in the layer's input space; "
+                "use group_score='pair' or membership_input='state'"
+            )
+        self.group_score, self.affinity, self.affinity_scale = group_score, affinity, affinity_scale
+        self.product, self.assignment, self.dirichlet = product, assignment, dirichlet
+        self.tau, self.slope, self.self_edge = tau, slope, self_edge
+        self.weight = nn.Parameter(torch.empty(in_dim, heads * out_dim))
+        self.attention = nn.Parameter(torch.empty(2, heads, out_dim))
+        self.group_embedding = nn.Parameter(torch.empty(groups, self.membership_dim))
+        self.log_scale = nn.Parameter(torch.zeros(())) if affinity == "dot" else None
+        self.pair_score = (
+            nn.Parameter(torch.empty(groups, groups)) if group_score == "pair" else None
+        )
+        own = group_score == "additive" and separate_attention
+        self.group_attention = nn.Parameter(torch.empty(2, heads, out_dim)) if own else None
+        self.shortcut = nn.Parameter(torch.empty(in_dim, out_dim)) if residual else None
+        self.reset_parameters()
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Draw all parameters anew."""
+        nn.init.xavier_uniform_(self.weight, generator=generator)
+        for vector in (self.attention, self.group_attention):
+            if vector is not None:
+                nn.init.normal_(vector, std=0.1, generator=generator)
+        nn.init.normal_(self.group_embedding, std=self.membership_dim**-0.5, generator=generator)
+        if self.shortcut is not None:
+            nn.init.xavier_uniform_(self.shortcut, generator=generator)
+        if self.pair_score is not None:
+            with torch.no_grad():
+                # A mild preference for the own group: what homophily would teach it anyway.
+                self.pair_score.copy_(0.5 * torch.eye(self.groups))
+
+    def affinities(self, states: Tensor | FeatureRows) -> Tensor:
+        """Return ``(nodes, groups)`` affinities u (E1) of membership states."""
+        if self.affinity == "cosine":
+            if isinstance(states, FeatureRows):
+                products = states.matmul(F.normalize(self.group_embedding, dim=1).T)
+                return self.affinity_scale * products
+            return cosine_affinity(states, self.group_embedding, self.affinity_scale)
+        assert self.log_scale is not None
+        groups = self.group_embedding.T
+        u = states.matmul(groups) if isinstance(states, FeatureRows) else states @ groups
+        return u * self.log_scale.exp()
+
+    def draw(self, affinity: Tensor, generator: torch.Generator | None, tau: float) -> Tensor:
+        """Return relaxed assignments z (E4); the mean membership without a generator."""
+        noise = None
+        if generator is not None and self.assignment != "mean":
+            noise = gumbel_noise(affinity.shape, generator, affinity)
+        return assign(affinity, tau, noise, self.assignment, self.dirichlet)
+
+    def propagate(
+        self, x: Tensor | FeatureRows, block: Block, z: Tensor
+    ) -> tuple[Tensor, AttentionWeights]:
+        """Return ``(num_targets, out_dim)`` aggregated messages and the edge weights (E5-E9)."""
+        projected = x.matmul(self.weight).view(-1, self.heads, self.out_dim)
+        targets = projected[: block.num_targets]
+        e = edge_scores(
+            (targets * self.attention[0]).sum(2),
+            (projected * self.attention[1]).sum(2),
+            block,
+            self.slope,
+        )
+        f = self._group_scores(z, block)
+        if f is None:
+            weights = edge_softmax(e, block)
+            parts = AttentionWeights(weights, weights, weights)
+        elif self.product == "literal":
+            alpha, lam = edge_softmax(e, block), edge_softmax(f.expand_as(e).contiguous(), block)
+            weights = alpha * lam
+            parts = AttentionWeights(alpha, lam, weights)
+        else:
+            weights = edge_softmax(e + f, block)
+            parts = AttentionWeights(e, f.expand_as(e), weights)
+        if block.weights is not None:
+            given = torch.as_tensor(block.mean_weights, device=weights.device)[:, None]
+            weights = weights * given
+            weights = weights / _row_sums(weights, block).clamp_min(1e-12)
+        out = aggregate(weights, projected, block).mean(dim=1)
+        if self.shortcut is not None:
+            out = out + _head(x, block.num_targets, self.shortcut)
+        return out, parts
+
+    def attention_weights(
+        self, x: Tensor | FeatureRows, block: Block, z: Tensor
+    ) -> AttentionWeights:
+        """Return both attentions as distributions over each neighbourhood (E6-E8)."""
+        _, parts = self.propagate(x, block, z)
+        if self.group_score == "none":
+            even = edge_softmax(torch.zeros_like(parts.weight), block)
+            return AttentionWeights(parts.node, even, parts.weight)
+        if self.product == "literal":
+            return parts
+        return AttentionWeights(
+            edge_softmax(parts.node, block),
+            edge_softmax(parts.group.contiguous(), block),
+            parts.weight,
+        )
+
+    def _group_scores(self, z: Tensor, block: Block) -> Tensor | None:
+        """Return ``(num_edges, 1 or heads)`` f (E7)."""
+        if self.group_score == "none":
+            return None
+        targets = z[: block.num_targets]
+        if self.pair_score is not None:
+            return edge_dot(targets @ self.pair_score, z, block)[:, None]
+        vectors = self.attention if self.group_attention is None else self.group_attention
+        # Only K scalars per head are needed: a . W phi_k, then mixed by z.
+        psi = (self.group_embedding @ self.weight).view(-1, self.heads, self.out_dim)
+        left, right = (psi * vectors[0]).sum(2), (psi * vectors[1]).sum(2)
+        return edge_scores(targets @ left, z @ right, block, self.slope)
+
+    def forward(
+        self,
+        x: Tensor,
+        edges: Tensor | Block,
+        membership_states: Tensor | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        """Return ``(num_targets, out_dim)`` new states.
+
+        Args:
+            x: ``(num_nodes, in_dim)`` input states.
+            edges: ``(2, num_edges)`` source and target rows, or a block.
+            membership_states: ``(num_nodes, membership_dim)`` vectors the groups look at.
+            generator: Source of the Gumbel noise while training; torch's own when not given.
+        """
+        block = edges if isinstance(edges, Block) else self._block(x, edges)
+        affinity = self.affinities(x if membership_states is None else membership_states)
+        noise = None
+        if self.training and self.assignment != "mean":
+            uniform = torch.rand(
+                affinity.shape, generator=generator, device=affinity.device, dtype=affinity.dtype
+            )
+            noise = -torch.log(-torch.log(uniform.clamp(1e-7, 1 - 1e-7)))
+        z = assign(affinity, self.tau, noise, self.assignment, self.dirichlet)
+        out, _ = self.propagate(x, block, z)
+        return out
+
+    def _block(self, x: Tensor, edge_index: Tensor) -> Block:
+        if edge_index.dim() != 2 or edge_index.shape[0] != 2:
+            raise InputError(
+                f"edge_index must have shape (2, num_edges), got {tuple(edge_index.shape)}"
+            )
+        source, target = edge_index.cpu().numpy()
+        return Block.from_edges(source, target, len(x), self_edge=self.self_edge)
+
+    def extra_repr(self) -> str:
+        """Describe the layer in one line."""
+        return f"{self.in_dim}, {self.out_dim}, groups={self.groups}, heads={self.heads}"
+
+
+def _head(x: Any, rows: int, weight: Tensor) -> Tensor:
+    product: Tensor = x.matmul(weight)
+    return product[:rows]
+
+
+def _row_sums(weights: Tensor, block: Block) -> Tensor:
+    """Return each edge's sum of weights over its target's edges."""
+    targets = torch.as_tensor(block.edge_targets, device=weights.device).long()
+    sums = torch.zeros(block.num_targets, weights.shape[1], device=weights.device)
+    return sums.to(weights.dtype).index_add(0, targets, weights)[targets]

@@ -1,0 +1,336 @@
+"""From raw node features to what the network reads, for training nodes and for nodes never seen.
+
+Every node gets two things: its scaled features, which the layers transform, and a short *diffused*
+vector (the features' main directions averaged over a few steps of the graph), which the groups look
+at. Diffusion is computed once, so a sampled batch knows it as cheaply as the whole graph does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from graphham.blocks import Block
+from graphham.config import InputConfig
+from graphham.errors import InputError
+from graphham.graph import Graph
+from graphham.keys import derive_key, numpy_generator, torch_generator
+from graphham.ops import SparseMatrix, mean_aggregate, sparse_matmul
+
+Scaling = Literal["none", "row", "tfidf", "standard"]
+Floats = npt.NDArray[np.float32]
+_OVERSAMPLE = 10
+_POWER_STEPS = 4
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureRows:
+    """The input features of some nodes, sparse or dense, behind one product.
+
+    Args:
+        matrix: ``(rows, num_features)`` sparse matrix, or ``None``.
+        values: Its entries after dropout, or ``None`` for its own.
+        dense: ``(rows, num_features)`` tensor, or ``None``.
+    """
+
+    matrix: SparseMatrix | None = None
+    values: Any = None
+    dense: Tensor | None = None
+
+    def matmul(self, weight: Tensor) -> Tensor:
+        """Return ``(rows, out)`` features times ``weight`` of shape ``(num_features, out)``."""
+        if self.matrix is not None:
+            return sparse_matmul(self.matrix, weight, self.values)
+        assert self.dense is not None
+        return self.dense @ weight
+
+    def __len__(self) -> int:
+        if self.matrix is not None:
+            return self.matrix.shape[0]
+        assert self.dense is not None
+        return int(self.dense.shape[0])
+
+
+@dataclass(frozen=True, eq=False)
+class NodeInputs:
+    """What the network reads of every node of a graph.
+
+    Args:
+        features: ``(num_nodes, num_features)`` scaled features, sparse or dense.
+        diffused: ``(num_nodes, diffusion_dim)`` centred unit rows; zero wide when switched off.
+    """
+
+    features: SparseMatrix | Tensor
+    diffused: Tensor
+
+    @property
+    def num_features(self) -> int:
+        """Width of the features."""
+        return int(self.features.shape[1])
+
+    def rows(self, selection: Any, dropout: float = 0.0, key: Any = 0) -> FeatureRows:
+        """Return the features of chosen rows (``None`` for all), with dropout by key."""
+        if isinstance(self.features, SparseMatrix):
+            matrix = self.features if selection is None else self.features.rows(selection)
+            return FeatureRows(matrix, matrix.with_dropout(dropout, key) if dropout else None)
+        dense = self.features if selection is None else self.features[torch.as_tensor(selection)]
+        if dropout:
+            generator = torch_generator(key, dense.device)
+            keep = torch.rand(dense.shape, generator=generator, device=dense.device) >= dropout
+            dense = dense * keep / (1 - dropout)
+        return FeatureRows(dense=dense)
+
+    def diffused_rows(self, selection: Any) -> Tensor:
+        """Return the diffused vectors of chosen rows (``None`` for all)."""
+        return self.diffused if selection is None else self.diffused[torch.as_tensor(selection)]
+
+    def to(self, device: torch.device | str) -> NodeInputs:
+        """Move what is dense; sparse features are moved by their product."""
+        features = self.features
+        moved = features if isinstance(features, SparseMatrix) else features.to(device)
+        return NodeInputs(moved, self.diffused.to(device))
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureMap:
+    """The fitted steps from a graph to :class:`NodeInputs`; saved with the model.
+
+    Args:
+        scaling: How raw features are scaled.
+        steps: Steps of diffusion; 0 switches the diffused vectors off.
+        shift: ``(num_features,)`` subtracted from dense features (``standard``).
+        scale: ``(num_features,)`` multiplied onto features (``standard``, ``tfidf``).
+        basis: ``(num_features, diffusion_dim)`` main directions of the scaled features.
+        center: ``(diffusion_dim,)`` mean of the diffused unit vectors over the training nodes.
+        structural: ``(num_nodes, structural_dim)`` features made for a graph without any.
+    """
+
+    scaling: Scaling
+    steps: int
+    shift: Floats
+    scale: Floats
+    basis: Floats
+    center: Floats
+    structural: Floats
+
+    @property
+    def is_structural(self) -> bool:
+        """Whether the features were made from the graph itself."""
+        return self.structural.shape[1] > 0
+
+    def state(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the arrays to save."""
+        names = ("shift", "scale", "basis", "center", "structural")
+        return {f"inputs.{name}": getattr(self, name) for name in names}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], scaling: Scaling, steps: int) -> FeatureMap:
+        """Rebuild from saved arrays."""
+        names = ("shift", "scale", "basis", "center", "structural")
+        arrays = {name: np.asarray(state[f"inputs.{name}"]) for name in names}
+        return cls(scaling=scaling, steps=steps, **arrays)
+
+    def apply(self, graph: Graph, known_rows: npt.NDArray[np.int64] | None = None) -> NodeInputs:
+        """Return the inputs of every node of ``graph``.
+
+        Args:
+            graph: Any graph with the same feature columns as the training graph.
+            known_rows: ``(num_nodes,)`` training row of each node, -1 for new ones; only needed
+                where features were made from the training graph. The training graph itself when
+                not given.
+        """
+        if self.is_structural:
+            features: Any = torch.from_numpy(self._known_structure(graph, known_rows))
+        else:
+            features = self._scaled(graph)
+        return NodeInputs(features, self._diffuse(features, graph))
+
+    def _scaled(self, graph: Graph) -> SparseMatrix | Tensor:
+        width = len(self.scale)
+        if graph.features is None or graph.num_features != width:
+            raise InputError(
+                f"the model was fitted on {width:,} feature columns but the graph has "
+                f"{graph.num_features:,}; give the same columns in the same order"
+            )
+        if sp.issparse(graph.features):
+            return SparseMatrix.from_scipy(_scale_sparse(graph.features, self.scaling, self.scale))
+        x = np.asarray(graph.features, dtype=np.float32)
+        return torch.from_numpy(_scale_dense(x, self.scaling, self.shift, self.scale))
+
+    def _known_structure(self, graph: Graph, known_rows: npt.NDArray[Any] | None) -> Floats:
+        if known_rows is None:
+            if graph.num_nodes != len(self.structural):
+                raise InputError(
+                    f"the model knows {len(self.structural):,} nodes but the graph has "
+                    f"{graph.num_nodes:,}; say which nodes are which by their ids"
+                )
+            return self.structural
+        x = np.zeros((graph.num_nodes, self.structural.shape[1]), dtype=np.float32)
+        known = known_rows >= 0
+        x[known] = self.structural[known_rows[known]]
+        if known.all():
+            return x
+        # A node the training graph did not hold takes the mean of its neighbours; two rounds let
+        # it reach known nodes through another new one.
+        block = Block.full(graph, self_edge=False)
+        for _ in range(2):
+            x[~known] = mean_aggregate(torch.from_numpy(x), block).numpy()[~known]
+        return x
+
+    def _diffuse(self, features: SparseMatrix | Tensor, graph: Graph) -> Tensor:
+        if not self.steps:
+            return torch.zeros(graph.num_nodes, 0)
+        held = _diffused(features, self.basis, graph, self.steps)
+        return _unit(held - torch.from_numpy(self.center))
+
+
+def fit_inputs(graph: Graph, config: InputConfig, seed: int) -> tuple[FeatureMap, NodeInputs]:
+    """Find the scaling, the main directions and the diffusion centre of a training graph."""
+    empty = np.zeros(0, dtype=np.float32)
+    structural = np.zeros((graph.num_nodes, 0), dtype=np.float32)
+    shift, scale, scaling = empty, empty, _chosen_scaling(graph, config)
+    features: SparseMatrix | Tensor
+    if graph.features is None:
+        structural = structural_features(graph, config.structural_dim, seed)
+        features = torch.from_numpy(structural)
+        scaled: Any = structural
+    elif sp.issparse(graph.features):
+        scale = _idf(graph.features) if scaling == "tfidf" else np.ones(graph.num_features, "f4")
+        scaled = _scale_sparse(graph.features, scaling, scale)
+        features = SparseMatrix.from_scipy(scaled)
+    else:
+        x = np.asarray(graph.features, dtype=np.float32)
+        shift, scale = np.zeros(x.shape[1], "f4"), np.ones(x.shape[1], "f4")
+        if scaling == "standard":
+            shift, scale = x.mean(0), 1 / np.maximum(x.std(0), 1e-6)
+        elif scaling == "tfidf":
+            scale = _idf(sp.csr_matrix(x))
+        scaled = _scale_dense(x, scaling, shift, scale)
+        features = torch.from_numpy(scaled)
+    key = derive_key(seed, "basis")
+    basis = main_directions(scaled, config.diffusion_dim, key) if config.diffusion_steps else None
+    if basis is None:
+        basis = np.zeros((features.shape[1], 0), dtype=np.float32)
+    fitted = FeatureMap(scaling, config.diffusion_steps, shift, scale, basis, empty, structural)
+    if not fitted.steps:
+        return fitted, NodeInputs(features, torch.zeros(graph.num_nodes, 0))
+    held = _diffused(features, basis, graph, fitted.steps)
+    center = held.mean(0)
+    fitted = FeatureMap(
+        scaling, fitted.steps, shift, scale, basis, center.numpy().copy(), structural
+    )
+    return fitted, NodeInputs(features, _unit(held - center))
+
+
+def structural_features(graph: Graph, dim: int, seed: int) -> Floats:
+    """Make features for a graph that has none: its smoothest directions.
+
+    Subspace iteration on the normalised adjacency S = D^-1/2 (A + I) D^-1/2 finds the leading
+    eigenvectors; a node's features are its entries, weighted by eigenvalue and freed of degree.
+
+    Returns:
+        ``(num_nodes, min(dim, num_nodes))`` float32, columns of unit variance or zero.
+    """
+    n = graph.num_nodes
+    width = min(dim, n)
+    root = 1 / np.sqrt(np.asarray(graph.adjacency().sum(1)).ravel() + 1.0)
+    adjacency = graph.adjacency().astype(np.float32)
+
+    def smooth(x: Any) -> Any:
+        y = x * root[:, None]
+        return (adjacency @ y + y) * root[:, None]
+
+    generator = numpy_generator(derive_key(seed, "structural"))
+    x = generator.standard_normal((n, min(width + _OVERSAMPLE, n))).astype(np.float32)
+    for _ in range(3 * _POWER_STEPS):
+        x, _ = np.linalg.qr(smooth(x))
+    values, vectors = np.linalg.eigh(x.T @ smooth(x))
+    lead = np.argsort(-np.abs(values))[:width]
+    # The first eigenvector of a component only repeats the degrees; dividing by it leaves
+    # directions that tell parts of the graph apart.
+    x = (x @ vectors[:, lead]) * values[lead] * root[:, None]
+    x = x - x.mean(0)
+    spread = np.sqrt((x**2).sum() / n)
+    return (x / max(float(spread), 1e-12) * np.sqrt(width)).astype(np.float32)
+
+
+def main_directions(x: Any, dim: int, key: Any) -> Floats:
+    """Return the ``(num_features, dim)`` leading right singular vectors of ``x``.
+
+    Randomised subspace iteration: a few products with ``x`` and its transpose, linear in entries.
+    """
+    rows, columns = x.shape
+    width = min(dim, rows, columns)
+    if columns <= width:
+        return np.eye(columns, dtype=np.float32)
+    start = numpy_generator(key).standard_normal((columns, min(width + _OVERSAMPLE, columns)))
+    q, _ = np.linalg.qr(np.asarray(x @ start.astype(np.float32)))
+    for _ in range(_POWER_STEPS):
+        q, _ = np.linalg.qr(np.asarray(x.T @ q))
+        q, _ = np.linalg.qr(np.asarray(x @ q))
+    _, _, right = np.linalg.svd(np.asarray(x.T @ q).T, full_matrices=False)
+    return np.ascontiguousarray(right[:width].T, dtype=np.float32)
+
+
+def _diffused(features: Any, basis: Floats, graph: Graph, steps: int) -> Tensor:
+    held = FeatureRows(features) if isinstance(features, SparseMatrix) else None
+    weight = torch.from_numpy(basis)
+    x = held.matmul(weight) if held is not None else features.float() @ weight
+    block = Block.full(graph, self_edge=True)
+    for _ in range(steps):
+        x = mean_aggregate(x, block)
+    return _unit(x)
+
+
+def _unit(x: Tensor) -> Tensor:
+    return torch.nn.functional.normalize(x, dim=1)
+
+
+def _chosen_scaling(graph: Graph, config: InputConfig) -> Scaling:
+    if graph.features is None:
+        return "none"
+    if config.scaling != "auto":
+        return config.scaling
+    values = graph.features.data if sp.issparse(graph.features) else graph.features
+    sample = np.asarray(values.reshape(-1)[: 1 << 20], dtype=np.float32)
+    counts = bool(sample.size) and bool(np.all((sample >= 0) & (sample == np.round(sample))))
+    if sp.issparse(graph.features):
+        return "tfidf" if counts else "row"
+    # A dense table of mostly zero counts is a bag of words written out.
+    return "tfidf" if counts and float((sample == 0).mean()) > 0.8 else "standard"
+
+
+def _idf(x: Any) -> Floats:
+    seen = np.bincount(x.indices[x.data != 0], minlength=x.shape[1])
+    return (np.log((1 + x.shape[0]) / (1 + seen)) + 1).astype(np.float32)
+
+
+def _scale_sparse(x: Any, scaling: Scaling, scale: Floats) -> Any:
+    x = sp.csr_matrix(x, dtype=np.float32, copy=True)
+    if scaling == "standard":
+        raise InputError(
+            "inputs.scaling = 'standard' would fill in a sparse table; use 'row' or 'tfidf'"
+        )
+    if scaling == "tfidf":
+        x.data *= scale[x.indices]
+    if scaling in ("tfidf", "row"):
+        norm = np.sqrt(np.asarray(x.multiply(x).sum(1)).ravel())
+        x.data /= np.repeat(np.maximum(norm, 1e-12), np.diff(x.indptr))
+    return x
+
+
+def _scale_dense(x: Floats, scaling: Scaling, shift: Floats, scale: Floats) -> Floats:
+    if scaling == "standard":
+        # Unit expected row length keeps wide tables from saturating the first layer.
+        return ((x - shift) * scale / np.sqrt(np.float32(x.shape[1]))).astype(np.float32)
+    if scaling == "tfidf":
+        x = x * scale
+    if scaling in ("tfidf", "row"):
+        x = x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)
+    return np.ascontiguousarray(x, dtype=np.float32)

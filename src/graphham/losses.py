@@ -1,0 +1,150 @@
+"""What training minimises: contexts, constraints between levels, balance and classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+_TINY = 1e-9
+
+
+def contrastive_loss(anchors: Tensor, positives: Tensor, temperature: float, size: int) -> Tensor:
+    """Ask each anchor to pick its positive among those of its set, by cosine.
+
+    Args:
+        anchors: ``(pairs, dim)`` target states, already modulated by their groups.
+        positives: ``(pairs, dim)`` states of one context node each.
+        temperature: Divides the cosines.
+        size: Pairs are cut into sets of about this size; the others of a set are the negatives.
+
+    Returns:
+        Mean cross-entropy over pairs; zero when there are fewer than two pairs.
+    """
+    pairs = len(anchors)
+    if pairs < 2:
+        return anchors.sum() * 0.0
+    anchors, positives = F.normalize(anchors, dim=1), F.normalize(positives, dim=1)
+    total = anchors.new_zeros(())
+    count = max(1, round(pairs / size))
+    for left, right in zip(anchors.tensor_split(count), positives.tensor_split(count), strict=True):
+        scores = left @ right.T / temperature
+        truth = torch.arange(len(left), device=scores.device)
+        total = total + F.cross_entropy(scores, truth, reduction="sum")
+    return total / pairs
+
+
+def skipgram_loss(positive: Tensor, negative: Tensor) -> Tensor:
+    """Return the mean of -log sigmoid(s_ij) over positives and -log sigmoid(-s_in) over negatives.
+
+    Args:
+        positive: ``(pairs,)`` scores of true contexts (E10).
+        negative: ``(pairs,)`` scores of sampled non-neighbours.
+    """
+    parts = [part for part in (-F.logsigmoid(positive), -F.logsigmoid(-negative)) if len(part)]
+    if not parts:
+        return positive.sum() * 0.0
+    return torch.cat(parts).mean() * len(parts)
+
+
+def violation_mass(lower: Tensor, upper: Tensor) -> Tensor:
+    r"""Return V of E12 over all ordered pairs of distinct nodes, in closed form.
+
+    .. math::
+        V = \|1^T A\|^2 - \|A^T C\|_F^2 - \sum_i |a_i|^2 (1 - |c_i|^2)
+
+    Args:
+        lower: ``(nodes, K_l)`` assignments A; rows on the simplex.
+        upper: ``(nodes, K_{l+1})`` assignments C.
+    """
+    own = (lower.square().sum(1) * (1 - upper.square().sum(1))).sum()
+    return lower.sum(0).square().sum() - (lower.T @ upper).square().sum() - own
+
+
+def constraint_loss(
+    lower: Tensor, upper: Tensor, must_link: float, cannot_link: float, how: str = "chance"
+) -> Tensor:
+    """Return the must-link and cannot-link penalty between two levels (E13).
+
+    Both terms count the same violated pairs; must-link moves the upper level for given lower
+    groups, cannot-link the lower level for given upper groups (A4).
+
+    Args:
+        lower: ``(nodes, K_l)`` assignments.
+        upper: ``(nodes, K_{l+1})`` assignments.
+        must_link: gamma.
+        cannot_link: beta.
+        how: Divide V by what independent levels would give (``chance``), by the number of ordered
+            pairs (``pairs``), or by the size of the term's own set (``set``).
+    """
+    total = lower.new_zeros(())
+    if len(lower) < 2:
+        return total
+    if must_link:
+        total = total + must_link * _scaled_mass(lower.detach(), upper, how, "must")
+    if cannot_link:
+        total = total + cannot_link * _scaled_mass(lower, upper.detach(), how, "cannot")
+    return total
+
+
+def _scaled_mass(lower: Tensor, upper: Tensor, how: str, term: str) -> Tensor:
+    mass = violation_mass(lower, upper)
+    count = len(lower)
+    same_below = lower.sum(0).square().sum() - lower.square().sum()
+    same_above = upper.sum(0).square().sum() - upper.square().sum()
+    pairs = count * (count - 1)
+    if how == "pairs":
+        return mass / pairs
+    if how == "set":
+        # Must-link pairs share a group below; cannot-link pairs do not share one above.
+        size = same_below if term == "must" else pairs - same_above
+        return mass / size.clamp_min(1.0)
+    expected = same_below * (1 - same_above / pairs)
+    # The floor keeps a collapsing upper level (nothing expected) from dividing by zero.
+    return mass / (expected + 1e-3 * pairs)
+
+
+def balance_loss(memberships: Tensor, prior: Tensor) -> Tensor:
+    """Return KL(mean membership || prior), zero when groups are used as the prior says.
+
+    Args:
+        memberships: ``(nodes, num_groups)`` rows on the simplex.
+        prior: ``(num_groups,)`` wanted shares.
+    """
+    mean = memberships.mean(0)
+    return (mean * ((mean + _TINY) / prior).log()).sum()
+
+
+def entropy_loss(memberships: Tensor) -> Tensor:
+    """Return the mean entropy of the membership rows."""
+    return -(memberships * (memberships + _TINY).log()).sum(1).mean()
+
+
+def seed_loss(memberships: Sequence[Tensor], seeds: Sequence[Tensor]) -> Tensor:
+    """Return the cross-entropy of memberships against the groups the graft found, over levels.
+
+    Args:
+        memberships: Per level ``(nodes, K_l)`` rows on the simplex.
+        seeds: Per level ``(nodes,)`` group numbers.
+    """
+    terms = [
+        F.nll_loss((level + _TINY).log(), seed)
+        for level, seed in zip(memberships, seeds, strict=True)
+    ]
+    return torch.stack(terms).sum()
+
+
+def class_loss(logits: Tensor, truth: Tensor) -> Tensor:
+    """Return cross-entropy for class codes, or per-label binary cross-entropy for a 0/1 matrix.
+
+    Args:
+        logits: ``(nodes, num_classes)``.
+        truth: ``(nodes,)`` codes or ``(nodes, num_classes)`` of zeros and ones.
+    """
+    if not len(logits):
+        return logits.sum() * 0.0
+    if truth.dim() == 1:
+        return F.cross_entropy(logits, truth)
+    return F.binary_cross_entropy_with_logits(logits, truth)
