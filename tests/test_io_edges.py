@@ -288,7 +288,7 @@ def test_npz_with_python_objects_is_never_unpickled(tmp_path: Path) -> None:
         ({"edges": np.array([[0, 1]]), "ids": np.array(["a", "a"])}, "'a' occurs twice"),
         ({"edges": np.array([[0, 1]]), "weights": np.ones(3)}, "3 weights for 1 edges"),
         ({"indptr": np.array([0, 1]), "indices": np.array([7])}, "damaged"),
-        ({"something": np.ones(3)}, "it has something"),
+        ({"something": np.ones(3)}, "it has the arrays something"),
     ],
 )
 def test_bad_arrays(tmp_path: Path, arrays: dict[str, np.ndarray], told: str) -> None:

@@ -184,7 +184,7 @@ def test_bad_parquet_columns(tmp_path: Path) -> None:
             "1 names for 2",
         ),
         ({"x": np.array([[1], [np.nan], [2]]), "ids": np.array(["c", "a", "b"])}, "1 of node 'a'"),
-        ({"y": np.ones(3)}, "it has y"),
+        ({"y": np.ones(3)}, "it has the arrays y"),
         (
             {
                 "data": np.ones(1),

@@ -302,7 +302,7 @@ def _array_weights(
     arrays: dict[str, npt.NDArray[Any]], weight: str | None, origin: str
 ) -> npt.NDArray[np.float64] | None:
     if weight is not None and weight not in arrays:
-        raise InputError(f"{origin} has no array {weight!r}; it has {', '.join(arrays)}")
+        raise InputError(f"{origin} has no array {weight!r}; it has {listed(arrays, 'the arrays')}")
     name = weight or next((w for w in _WEIGHT_NAMES if w in arrays), None)
     if name is None or "edges" not in arrays:
         return None
@@ -338,5 +338,5 @@ def _matrix_of(arrays: dict[str, npt.NDArray[Any]], origin: str) -> sp.spmatrix:
         ) from None
     raise InputError(
         f"{origin} has neither an array 'edges' nor the parts of a CSR matrix "
-        f"(data, indices, indptr, shape); it has {', '.join(arrays) or 'nothing'}"
+        f"(data, indices, indptr, shape); it has {listed(arrays, 'the arrays')}"
     )

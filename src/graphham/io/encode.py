@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -200,9 +200,11 @@ def arrow_ids(values: npt.NDArray[Any]) -> pa.ChunkedArray:
     return _chunked(pa.array(np.ascontiguousarray(values, dtype=np.int64)))
 
 
-def listed(names: Sequence[str], most: int = 12) -> str:
-    """Write column names for a message, cut after a dozen."""
-    shown = ", ".join(str(n) for n in names[:most])
-    return f"the columns {shown}" + (
-        f" and {len(names) - most:,} more" if len(names) > most else ""
-    )
+def listed(names: Iterable[str], what: str = "the columns", most: int = 12) -> str:
+    """Write names for a message: on one line, cut after a dozen."""
+    # A name from a damaged file may be long or hold line breaks.
+    tidy = [" ".join(str(name).split())[:40] for name in names]
+    if not tidy:
+        return "nothing"
+    more = f" and {len(tidy) - most:,} more" if len(tidy) > most else ""
+    return f"{what} {', '.join(tidy[:most])}{more}"

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from graphham.errors import InputError
 from graphham.graph import Features, Graph
-from graphham.io.encode import arrow_ids
+from graphham.io.encode import arrow_ids, listed
 from graphham.io.files import read_arrays
 from graphham.io.nodes import add_nodes, add_notes
 from graphham.io.tables import (
@@ -65,7 +65,7 @@ def attach_features(
     done = _attach(graph, matrix, names, ids, isolated, table.origin)
     if skipped:
         done = add_notes(
-            done, f"attributes that are not numbers were left out: {', '.join(skipped)}"
+            done, f"attributes that are not numbers were left out: {listed(skipped, '')}"
         )
     return done
 
@@ -188,7 +188,7 @@ def _of_arrays(
     else:
         raise InputError(
             f"{origin} has neither an array 'x' nor the CSR parts data, indices, indptr, shape; "
-            f"it has {', '.join(arrays) or 'nothing'}"
+            f"it has {listed(arrays, 'the arrays')}"
         )
     num_rows, num_columns = (int(n) for n in matrix.shape)
     keys = arrays.get("ids")
@@ -202,11 +202,11 @@ def _of_arrays(
         )
     ids = arrow_ids(keys)
     names = arrays.get("names", arrays.get("feature_names"))
-    listed = None if names is None else [str(n) for n in names.reshape(-1).tolist()]
-    if listed is not None and len(listed) != num_columns:
-        raise InputError(f"{origin} has {len(listed):,} names for {num_columns:,} feature columns")
-    _check_finite(matrix, lambda row: ids[row].as_py(), listed, origin)
-    return matrix, listed, ids
+    titles = None if names is None else [str(n) for n in names.reshape(-1).tolist()]
+    if titles is not None and len(titles) != num_columns:
+        raise InputError(f"{origin} has {len(titles):,} names for {num_columns:,} feature columns")
+    _check_finite(matrix, lambda row: ids[row].as_py(), titles, origin)
+    return matrix, titles, ids
 
 
 def _of_rows(source: Any, graph: Graph) -> Features:

@@ -86,8 +86,11 @@ def _suffix(path: Path) -> str:
 def read_parquet(path: Path, raw: Raw) -> pa.Table:
     """Read a Parquet file; a damaged one is an :class:`InputError`."""
     try:
-        return pq.read_table(pa.BufferReader(pa.py_buffer(raw)))
-    except (pa.ArrowException, OSError) as error:
+        table = pq.read_table(pa.BufferReader(pa.py_buffer(raw)))
+        # Parquet pages carry no checksum by default; names and texts may not even be UTF-8.
+        table.validate(full=True)
+        return table.rename_columns([str(name) for name in table.column_names])
+    except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
         reason = str(error).splitlines()[0].rstrip(".")[:160]
         raise InputError(
             f"{path} is not a complete Parquet file, it may be cut short ({reason}); write it again"

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from graphham.errors import InputError
 from graphham.graph import Graph, Labels
-from graphham.io.encode import as_exact_integers, undo_dictionary
+from graphham.io.encode import as_exact_integers, listed, undo_dictionary
 from graphham.io.nodes import add_nodes
 from graphham.io.tables import NodeTable, frame_table, is_frame, match_ids, node_table, open_file
 
@@ -84,7 +84,7 @@ def _choose(table: NodeTable, column: str | None, id_column: str | None) -> tupl
         if len(rest) != 1:
             raise InputError(
                 f"{table.origin} has {len(table.names)} columns, so say which holds the labels "
-                f"(FILE:column), one of {', '.join(table.names[:12])}"
+                f"(FILE:column): {listed(table.names)}"
             )
         label = rest[0]
     if key is None:
