@@ -84,6 +84,7 @@ def test_text_far_below_whole_numbers(tmp_path: Path) -> None:
     [
         ("u,v\nv,w\nw,x\n", 3),  # u and v are nodes here: v occurs below
         ("u,v\na,b\nb,c\n", 2),
+        ("source,target\nsource,b\nb,c\n", 2),  # no such doubt about this pair
         ("ann,bob\nbob,cid\n", 2),
         ("person,friend,since\nann,bob,2001\nbob,cid,2004\n", 2),  # text over numbers
         ("left,right\n1,x\n2,y\n", 2),

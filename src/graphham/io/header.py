@@ -12,6 +12,12 @@ _ENDPOINT = re.compile(
     r"(?:source|target|src|dst|dest|destination|from|to|head|tail|start|end|origin|left|right"
     r"|node|vertex|u|v|i|j|id)(?:node|vertex|id|name|idx)?[0-9ab]?"
 )
+# Pairs nobody gives to two linked nodes on the first line: a header even if a node has such a name.
+_PAIRS = {
+    *(("source", "target"), ("src", "dst"), ("from", "to"), ("source", "destination")),
+    *(("id1", "id2"), ("node1", "node2"), ("sourceid", "targetid"), ("fromid", "toid")),
+    *(("fromnodeid", "tonodeid"), ("sourcenode", "targetnode"), ("nodeid1", "nodeid2")),
+}
 _ID = re.compile(r"(?:node|vertex|item|user|page|paper|key|index|name)?(?:id|name|idx|key)?s?")
 _LABEL = re.compile(
     r"(?:node|true|page)?(?:label|class|y|target|category|type|group)s?(?:id|name)?"
@@ -22,11 +28,12 @@ _MISSING = {"", "na", "n/a", "nan", "null", "none"}
 def is_edge_header(rows: Sequence[Sequence[str]], source: int = 0, target: int = 1) -> bool:
     """Tell whether the first row of an edge table is a header.
 
-    It is one when neither of its endpoint fields occurs as an id in the rows below (of the first
-    256 KB) and one of these holds: both fields are well-known endpoint names (source, target, from,
-    to, src, dst, id_1, node2, u, v, ...); an endpoint field is not a whole number although all ids
-    below it are; or a further field is text although all values below it are numbers. A file of a
-    single row is a header only if both its fields are well-known names.
+    It is one when its endpoint fields are an unmistakable pair (source and target, from and to, src
+    and dst, id_1 and id_2, node1 and node2, and the like). Otherwise it is one when neither field
+    occurs as an id in the rows below (of the first 256 KB) and one of these holds: both fields are
+    well-known endpoint names (u, v, head, tail, start, end, ...); an endpoint field is not a whole
+    number although all ids below it are; or a further field is text although all values below it
+    are numbers. A file of a single row is a header only if both its fields are well-known names.
 
     Args:
         rows: The first rows of the file, split into fields.
@@ -34,6 +41,8 @@ def is_edge_header(rows: Sequence[Sequence[str]], source: int = 0, target: int =
         target: Position of the second endpoint.
     """
     first, below = [f.strip() for f in rows[0]], rows[1:]
+    if (_plain(first[source]), _plain(first[target])) in _PAIRS:
+        return True
     known = all(_ENDPOINT.fullmatch(_plain(first[i])) for i in (source, target))
     if not below:
         return known and first[source] != first[target]
