@@ -1,3 +1,77 @@
-"""GraphHAM: node embeddings with a nested hierarchy of latent groups."""
+"""GraphHAM: node embeddings with a nested hierarchy of latent groups.
+
+The public names are loaded when first used, so importing the package costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from graphham.adapters import as_graph
+    from graphham.attention import MembershipAttention
+    from graphham.datasets import load_dataset
+    from graphham.errors import InputError
+    from graphham.estimator import GraphHAM
+    from graphham.graph import Graph
+    from graphham.io import read_graph
+    from graphham.planted import planted_hierarchy
+    from graphham.saved import Run
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "Graph",
+    "GraphHAM",
+    "InputError",
+    "MembershipAttention",
+    "Run",
+    "__version__",
+    "as_graph",
+    "load",
+    "load_dataset",
+    "open_run",
+    "planted_hierarchy",
+    "read_graph",
+]
+
+_HOMES = {
+    "Graph": "graphham.graph",
+    "GraphHAM": "graphham.estimator",
+    "InputError": "graphham.errors",
+    "MembershipAttention": "graphham.attention",
+    "Run": "graphham.saved",
+    "as_graph": "graphham.adapters",
+    "load_dataset": "graphham.datasets",
+    "planted_hierarchy": "graphham.planted",
+    "read_graph": "graphham.io",
+}
+
+
+def load(path: str | Path) -> GraphHAM:
+    """Return the fitted model of a run folder, ready to transform and explain."""
+    from graphham.estimator import GraphHAM
+
+    return GraphHAM.load(path)
+
+
+def open_run(path: str | Path) -> Run:
+    """Open a run folder to read its tables; nothing large is loaded until asked for."""
+    from graphham.saved import Run
+
+    return Run.open(path)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'graphham' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value  # the next access does not come here
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,265 @@
+"""``graphham fit``: a graph in, a run folder out."""
+
+from __future__ import annotations
+
+import time
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from graphham.cli.failures import StoppedError
+from graphham.cli.options import (
+    DirectedOption,
+    FeaturesOption,
+    GraphArgument,
+    GraphOptions,
+    IdOption,
+    IsolatedOption,
+    LabelsOption,
+    SourceOption,
+    TargetOption,
+    WeightOption,
+    open_graph,
+)
+from graphham.errors import InputError
+
+if TYPE_CHECKING:
+    from graphham.console import Screen
+    from graphham.graph import Graph
+    from graphham.saved import Run
+
+_RUN = "The run folder"
+_MODEL = "Model and training"
+
+
+def fit(
+    graph: GraphArgument,
+    out: Annotated[
+        str | None,
+        typer.Option(
+            "--out",
+            metavar="RUN",
+            rich_help_panel=_RUN,
+            help="Folder to write; runs/NAME if not given. It must not exist.",
+        ),
+    ] = None,
+    task: Annotated[
+        str | None,
+        typer.Option(
+            "--task",
+            metavar="embed|classify",
+            rich_help_panel=_MODEL,
+            help="embed never trains on labels; classify trains on them and predicts all nodes.",
+        ),
+    ] = None,
+    features: FeaturesOption = None,
+    labels: LabelsOption = None,
+    id_column: IdOption = None,
+    source: SourceOption = None,
+    target: TargetOption = None,
+    weight: WeightOption = None,
+    directed: DirectedOption = False,
+    isolated: IsolatedOption = False,
+    groups: Annotated[
+        str | None,
+        typer.Option(
+            "--groups",
+            metavar="12,5",
+            rich_help_panel=_MODEL,
+            help="Groups per level, fine to coarse; chosen from the graph if not given.",
+        ),
+    ] = None,
+    dim: Annotated[
+        int | None,
+        typer.Option(
+            "--dim", rich_help_panel=_MODEL, help="Width of the embedding (128), all layers."
+        ),
+    ] = None,
+    epochs: Annotated[
+        int | None, typer.Option("--epochs", rich_help_panel=_MODEL, help="Passes over the nodes.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", rich_help_panel=_MODEL, help="Every draw follows it.")
+    ] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            "--preset",
+            metavar="default|paper",
+            rich_help_panel=_MODEL,
+            help="The best settings we know, or the paper's as literally as they train.",
+        ),
+    ] = None,
+    config: Annotated[
+        str | None,
+        typer.Option(
+            "--config",
+            metavar="FILE",
+            rich_help_panel=_MODEL,
+            help="Settings as TOML, such as the config.toml of another run; flags win over it.",
+        ),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            rich_help_panel=_MODEL,
+            help="Any other setting, such as train.lr=0.005; may be repeated.",
+        ),
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option("--device", rich_help_panel=_MODEL, help="cpu, cuda, cuda:1, ...")
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers",
+            rich_help_panel=_MODEL,
+            help="Threads that prepare batches; the result does not depend on it.",
+        ),
+    ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume", rich_help_panel=_RUN, help="Continue a run that was stopped or killed."
+        ),
+    ] = False,
+    overwrite: Annotated[
+        bool,
+        typer.Option(
+            "--overwrite",
+            rich_help_panel=_RUN,
+            help="Replace a run of that name once the new one is finished.",
+        ),
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print remarks and errors only.")
+    ] = False,
+) -> None:
+    """Fit GraphHAM to a graph and write a run folder.
+
+    Examples:
+      graphham fit cora --out runs/cora
+      graphham fit edges.csv --features nodes.parquet --labels nodes.parquet:topic
+      graphham fit cora --task classify --groups 12,5 --seed 1 --out runs/classes
+    """
+    from graphham.config import make_config, read_config
+
+    if resume and overwrite:
+        raise InputError("--resume continues a run and --overwrite replaces it; give one of them")
+    chosen = make_config(
+        read_config(config) if config is not None else {},
+        parse_settings(settings or []),
+        {
+            "task": task,
+            "groups": parse_groups(groups),
+            "dim": dim,
+            "train.epochs": epochs,
+            "seed": seed,
+            "device": device,
+            "train.workers": workers,
+        },
+        preset=preset,
+    )
+    # Refused before the graph is read: that may take minutes.
+    if out is not None:
+        _check_place(Path(out), resume, overwrite)
+
+    from graphham.console import Screen
+
+    screen = Screen(quiet)
+    options = GraphOptions(features, labels, id_column, source, target, weight, directed, isolated)
+    opened = read_and_report(screen, graph, options)
+    place = Path(out) if out is not None else Path("runs") / (opened.name or "graph")
+    _check_place(place, resume, overwrite)
+    run = fit_and_report(screen, opened, chosen, place, resume=resume, overwrite=overwrite)
+    if run.summary.get("status") == "interrupted":
+        screen.remark(
+            f"stopped early, so {run.path} holds the best state so far; "
+            f"'graphham fit {graph} --out {run.path} --resume' continues"
+        )
+        raise StoppedError
+    screen.say(
+        "Next",
+        [
+            f"graphham info {run.path}",
+            f"graphham export {run.path} --format csv --out vectors.csv",
+            f"python: import graphham as gh; model = gh.load({str(run.path)!r})",
+        ],
+    )
+
+
+def parse_groups(text: str | None) -> tuple[int, ...] | None:
+    """Read ``12,5`` as the groups of each level."""
+    if text is None:
+        return None
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise InputError(
+            f"--groups {text!r} is not a list of whole numbers; write it like 12,5"
+        ) from None
+
+
+def parse_settings(pairs: list[str]) -> dict[str, Any]:
+    """Read ``name=value`` pairs; values are TOML, and plain words are text."""
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        name, sign, value = pair.partition("=")
+        if not sign or not name.strip():
+            raise InputError(f"--set {pair!r} is not NAME=VALUE; write it like train.lr=0.005")
+        try:
+            found[name.strip()] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            found[name.strip()] = value.strip()
+    return found
+
+
+def read_and_report(screen: Screen, source: str, options: GraphOptions) -> Graph:
+    """Open a graph and say what was seen and how long it took."""
+    from graphham.io import describe
+
+    begin = time.monotonic()
+    graph = open_graph(source, options)
+    first, *rest = describe(graph.report, graph)
+    seconds = time.monotonic() - begin
+    screen.say("Reading", [f"{source}: {first}  ({seconds:.1f} s)", *rest])
+    return graph
+
+
+def fit_and_report(
+    screen: Screen,
+    graph: Graph,
+    config: Any,
+    out: Path,
+    *,
+    resume: bool = False,
+    overwrite: bool = False,
+) -> Run:
+    """Fit, show the progress, and say what came out and where it is."""
+    from graphham.console import TrainingProgress, clock, group_lines
+    from graphham.fitting import fit_to_run
+
+    begin = time.monotonic()
+    with TrainingProgress(screen) as progress:
+        run = fit_to_run(graph, config, out, resume=resume, overwrite=overwrite, listener=progress)
+    screen.say("Groups", group_lines(run.summary["hierarchy"]))
+    screen.say(
+        "Wrote",
+        [
+            f"{run.path} in {clock(time.monotonic() - begin)}",
+            "embedding.npy  nodes.parquet  groups.parquet  hierarchy.json  model.safetensors",
+            "config.toml  metrics.jsonl  summary.json",
+        ],
+    )
+    return run
+
+
+def _check_place(out: Path, resume: bool, overwrite: bool) -> None:
+    if out.exists() and not (resume or overwrite):
+        raise InputError(
+            f"the run folder {out} exists already; choose another --out or give --overwrite"
+        )

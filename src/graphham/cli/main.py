@@ -1,0 +1,63 @@
+"""Put the commands together and run them."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+import graphham
+from graphham.cli import data, demo, fit, ingest, outputs
+from graphham.cli.failures import run_safely
+
+app = typer.Typer(
+    name="graphham",
+    rich_markup_mode="rich",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(demo.demo)
+app.command()(fit.fit)
+app.command()(outputs.embed)
+app.command()(outputs.export)
+app.command()(ingest.ingest)
+app.command()(ingest.info)
+app.add_typer(data.app, name="data")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"graphham {graphham.__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    context: typer.Context,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Find node embeddings and a nested hierarchy of groups in a graph.
+
+    Start with: graphham demo
+
+    Then with your own: graphham fit edges.csv --out runs/mine
+    """
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line; return the exit code.
+
+    Args:
+        arguments: What follows ``graphham``; the process's own arguments if not given.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a terminal that cannot show a sign must not stop us
+            stream.reconfigure(errors="replace")
+    return run_safely(app, arguments)

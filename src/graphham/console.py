@@ -1,0 +1,209 @@
+"""Talk to the person at the terminal: labelled lines, a progress bar, and group trees.
+
+On a terminal training shows one live bar; where the output is a file or a pipe it prints a line
+every few seconds instead. Everything goes to standard output: standard error is for errors.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TextIO
+
+from rich.console import Console
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+LABEL_WIDTH = 10
+_LINE_SECONDS = 5.0
+# What the parts of the objective are called on screen; others keep their own name.
+_PART_NAMES = {"nesting_loss": "nesting", "self_training": "self-training"}
+_NOT_PARTS = {"epoch", "loss", "seconds", "validation", "lr", "tau"}
+
+
+class Screen:
+    """Prints lines that begin with a short label, such as ``Reading`` or ``Groups``.
+
+    Args:
+        quiet: Print nothing at all, except remarks.
+        file: Where to print; standard output if not given.
+    """
+
+    def __init__(self, quiet: bool = False, file: TextIO | None = None) -> None:
+        self.quiet = quiet
+        self.console = Console(file=file, highlight=False, markup=False, soft_wrap=True)
+
+    @property
+    def is_live(self) -> bool:
+        """Whether lines can be redrawn."""
+        return self.console.is_terminal
+
+    def say(self, label: str, lines: str | Iterable[str]) -> None:
+        """Print one or more lines under a label."""
+        if self.quiet:
+            return
+        for number, line in enumerate([lines] if isinstance(lines, str) else lines):
+            head = Text(f"{'' if number else label:<{LABEL_WIDTH}}", style="bold")
+            self.console.print(head + Text(line))
+
+    def remark(self, text: str) -> None:
+        """Print something the user should not miss, even when quiet."""
+        head = Text(f"{'Note':<{LABEL_WIDTH}}", style="bold yellow")
+        self.console.print(head + Text(text))
+
+    def plain(self, text: str = "") -> None:
+        """Print text as it is."""
+        if not self.quiet:
+            self.console.print(Text(text))
+
+
+class TrainingProgress:
+    """Listens to a fit and shows epoch, loss parts and time left.
+
+    Use it as a context manager: the terminal is restored however the fit ends.
+
+    Args:
+        screen: Where to show it.
+    """
+
+    def __init__(self, screen: Screen) -> None:
+        self.screen = screen
+        self._total = 0
+        self._bar: Progress | None = None
+        self._task: TaskID | None = None
+        self._ends: deque[float] = deque(maxlen=21)
+        self._printed = 0.0
+
+    def on_plan(self, plan: Any) -> None:
+        """Show what is about to happen and what it will cost."""
+        self.screen.say("Plan", plan.lines())
+
+    def on_start(self, total_epochs: int, start_epoch: int) -> None:
+        """Begin counting; a resumed fit starts where it stopped."""
+        self._total = total_epochs
+        self._ends.append(time.monotonic())
+        if start_epoch:
+            self.screen.say("Resuming", f"after epoch {start_epoch} of {total_epochs}")
+        if self.screen.is_live and not self.screen.quiet:
+            self._begin_bar(start_epoch)
+
+    def on_epoch(self, epoch: int, record: Mapping[str, Any]) -> None:
+        """Show one finished epoch."""
+        now = time.monotonic()
+        self._ends.append(now)
+        status = f"{loss_text(record)}  left {clock(self._seconds_left(epoch))}"
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, completed=epoch, status=status)
+        elif now - self._printed >= _LINE_SECONDS or epoch == self._total:
+            self._printed = now
+            self.screen.say("Training", f"epoch {epoch}/{self._total}  {status}")
+
+    def on_note(self, text: str) -> None:
+        """Pass a remark on."""
+        self.screen.remark(text)
+
+    def on_end(self, status: str) -> None:
+        """Put the bar away."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    def __enter__(self) -> TrainingProgress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.on_end("")
+
+    def _begin_bar(self, start_epoch: int) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        self._bar = Progress(
+            TextColumn(
+                f"[bold]{'Training':<{LABEL_WIDTH}}[/bold]epoch {{task.completed:.0f}}/"
+                "{task.total:.0f}"
+            ),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[status]}", markup=False),
+            console=self.screen.console,
+        )
+        self._task = self._bar.add_task("", total=self._total, completed=start_epoch, status="")
+        self._bar.start()
+
+    def _seconds_left(self, epoch: int) -> float | None:
+        # The first epoch carries compilation, and the seeding step makes others longer than usual:
+        # the last twenty say more about the rest than all of them.
+        if len(self._ends) < 3:
+            return None
+        recent = list(self._ends)[1:]
+        return (recent[-1] - recent[0]) / (len(recent) - 1) * (self._total - epoch)
+
+
+def loss_text(record: Mapping[str, Any]) -> str:
+    """Write a training record's loss, its parts and its validation score in a few words."""
+    loss = record.get("loss")
+    text = "" if loss is None else f"loss {loss:.3f}"
+    parts = [
+        f"{_PART_NAMES.get(name, name.replace('_', ' '))} {value:.3f}"
+        for name, value in record.items()
+        if name not in _NOT_PARTS and isinstance(value, float)
+    ]
+    if parts:
+        text += f" ({', '.join(parts)})"
+    if record.get("validation") is not None:
+        text += f"  validation {record['validation']:.3f}"
+    return text
+
+
+def clock(seconds: float | None) -> str:
+    """Write a duration as minutes and seconds, or hours, minutes and seconds."""
+    if seconds is None:
+        return "-:--"
+    whole = max(0, round(seconds))
+    hours, minutes = divmod(whole // 60, 60)
+    return (f"{hours}:{minutes:02d}" if hours else f"{minutes}") + f":{whole % 60:02d}"
+
+
+def group_lines(metrics: Mapping[str, Any]) -> list[str]:
+    """Say how many groups are used on each level and how well the levels nest."""
+    levels = int(metrics["levels"])
+    lines = []
+    for level in range(levels, 0, -1):
+        line = (
+            f"level {level}: {metrics[f'used_{level}']} of {metrics[f'groups_{level}']} groups "
+            f"used, largest {metrics[f'largest_share_{level}']:.0%}"
+        )
+        if metrics.get(f"nmi_{level}") is not None:
+            line += f", NMI with the labels {metrics[f'nmi_{level}']:.2f}"
+        lines.append(line)
+    if levels > 1:
+        lines.append(
+            f"nesting {metrics['nesting']:.3f}, of each layer's own evidence "
+            f"{metrics['nesting_evidence']:.3f}"
+        )
+    return lines
+
+
+def tree_lines(groups: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Draw the rows of a groups table as an indented tree, coarse groups first, largest first."""
+    rows = list(groups)
+    top = max(row["level"] for row in rows)
+    lines: list[str] = []
+
+    def draw(row: Mapping[str, Any], depth: int) -> None:
+        if not row["size"]:
+            return
+        label = ""
+        if row.get("dominant_label") is not None and row.get("purity") is not None:
+            label = f"  {row['purity']:.0%} {row['dominant_label']}"
+        name = f"{'  ' * depth}{row['name']}"
+        lines.append(f"{name:<48} {row['size']:>9,}{label}")
+        below = [r for r in rows if r["level"] == row["level"] - 1 and r["parent"] == row["group"]]
+        for child in sorted(below, key=lambda r: -r["size"]):
+            draw(child, depth + 1)
+
+    for row in sorted((r for r in rows if r["level"] == top), key=lambda r: -r["size"]):
+        draw(row, 0)
+    return lines
