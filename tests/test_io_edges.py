@@ -103,6 +103,15 @@ def test_a_first_line_that_may_be_a_header_is_remarked_on(tmp_path: Path) -> Non
     assert read_graph(file, source="paper", target="cites").ids.tolist() == ["A", "B", "C", "D"]
 
 
+def test_a_doubtful_header_is_remarked_on(tmp_path: Path) -> None:
+    graph = read_graph(put(tmp_path, "e.csv", "u,v\na,b\nb,c\n"))
+    assert graph.report is not None
+    assert graph.report.notes == ("the first line ('u', 'v') was taken for a header",)
+    sure = read_graph(put(tmp_path, "s.csv", "source,target\na,b\nb,c\n"))
+    assert sure.report is not None
+    assert sure.report.notes == ()
+
+
 def test_named_columns_and_weight(tmp_path: Path) -> None:
     file = put(tmp_path, "e.csv", "when,to,w,from\n1,b,0.5,a\n2,c,2,b\n3,a,1.5,b\n")
     graph = read_graph(file, source="from", target="to", weight="w")

@@ -239,6 +239,8 @@ def test_isolated_text_nodes_come_last_and_keep_labels() -> None:
         ("id,kind\nb,x\na,y\nc,\n", "kind", ["y", "x", None]),
         ("id,kind\nb,x\na,y\n", None, ["y", "x", None]),
         ("b,x\na,y\n", None, ["y", "x", None]),
+        ("a,x\nb,1\nc,2\n", None, ["x", "1", "2"]),  # a is a node, so its line is data
+        ("s,1\n", None, None),
         ("kind,other,id\nx,1,b\n", "kind", None),
         ("id,kind\nb,2\na,10\nc,\n", "kind", [10, 2, None]),
         ("id,kind\nb,02\na,10\nc, \n", "kind", ["10", "02", None]),
@@ -252,6 +254,10 @@ def test_labels_from_text(
 ) -> None:
     file = put(tmp_path, "l.csv", content)
     spec = str(file) if column is None else f"{file}:{column}"
+    if expected is None and column is None:
+        with pytest.raises(InputError, match="id 's'"):  # a mistyped id is not silently a header
+            attach_labels(ABC, spec)
+        return
     if expected is None:
         with pytest.raises(InputError, match="id '1'"):  # "other" is the first other column
             attach_labels(ABC, spec)
@@ -305,6 +311,28 @@ def test_bad_label_files(tmp_path: Path, content: str, column: str | None, told:
     with pytest.raises(InputError, match=told) as caught:
         attach_labels(ABC, str(file) if column is None else f"{file}:{column}")
     assert str(file) in str(caught.value)
+
+
+def test_id_column_meant_for_the_features_only(tmp_path: Path) -> None:
+    edges = put(tmp_path, "e.csv", "source,target\na,b\nb,c\n")
+    features = put(tmp_path, "f.csv", "v,node\n1,a\n2,b\n3,c\n")
+    labels = put(tmp_path, "l.csv", "paper,kind\na,x\n")
+    graph = read_graph(edges, features=features, labels=f"{labels}:kind", id_column="node")
+    assert graph.labels is not None
+    assert graph.labels.values() == ["x", None, None]
+    np.testing.assert_array_equal(graph.features, [[1], [2], [3]])
+
+
+def test_real_facebook_pages(shared_data: Path) -> None:
+    raw = shared_data / "FacebookPagePage" / "raw"
+    labels = f"{raw / 'musae_facebook_target.csv'}:page_type"
+    graph = read_graph(raw / "musae_facebook_edges.csv", labels=labels)
+    assert (graph.num_nodes, graph.num_edges) == (22_470, 170_823)
+    assert graph.report is not None
+    assert graph.report.self_loops_dropped == 179
+    assert graph.labels is not None
+    assert graph.labels.classes == ("company", "government", "politician", "tvshow")
+    assert graph.labels.known.all()
 
 
 def test_label_column_that_is_the_id(tmp_path: Path) -> None:

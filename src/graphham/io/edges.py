@@ -19,7 +19,7 @@ from graphham.ids import NodeIds
 from graphham.io.encode import Edges, arrow_ids, encode_edges, id_column, listed, node_ids
 from graphham.io.files import Raw, check_file, kind_of, read_arrays, read_parquet, read_raw
 from graphham.io.graphml import read_graphml
-from graphham.io.header import is_edge_header
+from graphham.io.header import is_edge_header, is_sure_header
 from graphham.io.text import TextTable, is_integer
 
 _WEIGHT_NAMES = ("weights", "weight")
@@ -175,7 +175,12 @@ def _of_text(
     if w is not None:
         weights = _text_weights(columns[2], table, names[w], has_header)
     edges = encode_edges(ends[0], ends[1], weights=weights)
-    return edges if has_header else _note_lonely_first(edges, names)
+    if not has_header:
+        return _note_lonely_first(edges, names)
+    if asked or edges.ids.kind == "integer" or is_sure_header(names):
+        return edges
+    note = f"the first line ({names[0]!r}, {names[1]!r}) was taken for a header"
+    return replace(edges, notes=(note,))
 
 
 def _note_lonely_first(edges: Edges, fields: Sequence[str]) -> Edges:

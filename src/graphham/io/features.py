@@ -53,7 +53,7 @@ def attach_features(
             matrix, names, ids = _of_arrays(read_arrays(file, raw), str(file))
             return _attach(graph, matrix, names, ids, isolated, str(file))
         named = [] if id_column is None else [id_column]
-        table = node_table(file, raw, kind, "feature", named)
+        table = node_table(file, raw, kind, "feature", graph.ids, named)
         drop_text = kind == "graphml"
     elif is_frame(source):
         table, drop_text = frame_table(source, "feature frame"), False

@@ -18,7 +18,9 @@ _PAIRS = {
     *(("id1", "id2"), ("node1", "node2"), ("sourceid", "targetid"), ("fromid", "toid")),
     *(("fromnodeid", "tonodeid"), ("sourcenode", "targetnode"), ("nodeid1", "nodeid2")),
 }
-_ID = re.compile(r"(?:node|vertex|item|user|page|paper|key|index|name)?(?:id|name|idx|key)?s?")
+_ID = re.compile(
+    r"(?:(?:node|vertex|item|user|page|paper)(?:id|name|idx|key)?s?|ids?|names?|key|index|idx)?"
+)
 _LABEL = re.compile(
     r"(?:node|true|page)?(?:label|class|y|target|category|type|group)s?(?:id|name)?"
 )
@@ -41,7 +43,7 @@ def is_edge_header(rows: Sequence[Sequence[str]], source: int = 0, target: int =
         target: Position of the second endpoint.
     """
     first, below = [f.strip() for f in rows[0]], rows[1:]
-    if (_plain(first[source]), _plain(first[target])) in _PAIRS:
+    if is_sure_header([first[source], first[target]]):
         return True
     known = all(_ENDPOINT.fullmatch(_plain(first[i])) for i in (source, target))
     if not below:
@@ -61,20 +63,34 @@ def is_edge_header(rows: Sequence[Sequence[str]], source: int = 0, target: int =
     )
 
 
-def is_table_header(rows: Sequence[Sequence[str]], key: int = 0) -> bool:
+def is_sure_header(fields: Sequence[str]) -> bool:
+    """Whether the first two fields are a pair of endpoint names that leaves no doubt."""
+    return (_plain(fields[0]), _plain(fields[1])) in _PAIRS
+
+
+def is_table_header(
+    rows: Sequence[Sequence[str]], is_node: bool, is_numeric: bool, key: int = 0
+) -> bool:
     """Tell whether the first row of a feature or label table is a header.
 
-    It is one when a field other than the id is text over numbers, when the id field is text over
-    whole numbers, or when the id field is a well-known name (id, node, name, ...) or the second
-    field one for labels (label, class, y, ...) that does not occur below.
+    In a table of numbers it is one when a field other than the id is text. Otherwise a row whose id
+    field is a node of the graph is data. Of the rest it is a header when a field is text over
+    numbers, when the id field is text over whole numbers, or when the id field is a well-known name
+    (id, node, name, ...) or the second field one for labels (label, class, y, ...) that does not
+    occur below.
 
     Args:
         rows: The first rows of the file, split into fields.
+        is_node: Whether the id field of the first row is a node of the graph.
+        is_numeric: Whether all columns but the id must be numbers.
         key: Position of the id.
     """
     first, below = [f.strip() for f in rows[0]], rows[1:]
     others = [i for i in range(len(first)) if i != key]
-    if below and any(_is_name(first[i]) and _all_numbers(below, i) for i in others):
+    named = bool(below) and any(_is_name(first[i]) and _all_numbers(below, i) for i in others)
+    if is_node:
+        return is_numeric and named
+    if named:
         return True
     if (
         below

@@ -34,7 +34,8 @@ def attach_labels(
             (the column may be left out if the table has two); a pair ``(file or frame, column)``;
             a data frame; a mapping from id to label; or one label per row of the graph, ``None``
             where unknown. A label may be a list of labels.
-        id_column: Name of the id column; the first column that is not the label if not given.
+        id_column: Name of the id column; the first column that is not the label if not given or
+            if the table has no column of that name (it may be meant for the features).
         isolated: Admit ids without any edge as isolated nodes instead of refusing them.
     """
     if isinstance(spec, Labels):
@@ -46,12 +47,12 @@ def attach_labels(
     if not (pair or is_frame(spec) or _is_path(spec)):
         return _attach_rows(graph, spec)
     source, column = spec if pair else split_spec(spec) if _is_path(spec) else (spec, None)
-    named = [name for name in (column, id_column) if name is not None]
+    named = [] if column is None else [column]
     if is_frame(source):
         table = frame_table(source, "label frame")
     else:
         file, raw, kind = open_file(source, "label")
-        table = node_table(file, raw, kind, "label", named)
+        table = node_table(file, raw, kind, "label", graph.ids, named)
     key, label = _choose(table, column, id_column)
     return _attach(graph, table.ids(key), table.column(label), isolated, table.origin)
 
@@ -76,7 +77,7 @@ def _is_path(value: Any) -> bool:
 
 def _choose(table: NodeTable, column: str | None, id_column: str | None) -> tuple[int, int]:
     """Return the positions of the id and the label column."""
-    key = None if id_column is None else table.position(id_column, "id")
+    key = table.names.index(id_column) if id_column in table.names else None
     if column is not None:
         label = table.position(column, "label")
     else:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from graphham.errors import InputError
+from graphham.ids import NodeIds
 from graphham.io.encode import id_column as as_ids
 from graphham.io.encode import listed, undo_dictionary
 from graphham.io.files import Kind, Raw, check_file, kind_of, read_parquet, read_raw
@@ -108,7 +109,9 @@ def open_file(path: str | os.PathLike[str], what: str) -> tuple[Any, Raw, Kind]:
     return file, raw, kind_of(file, raw)
 
 
-def node_table(file: Any, raw: Raw, kind: Kind, what: str, named: Sequence[str]) -> NodeTable:
+def node_table(
+    file: Any, raw: Raw, kind: Kind, what: str, graph_ids: NodeIds, named: Sequence[str]
+) -> NodeTable:
     """Open the table in a file.
 
     Args:
@@ -116,6 +119,7 @@ def node_table(file: Any, raw: Raw, kind: Kind, what: str, named: Sequence[str])
         raw: Its bytes.
         kind: Its format; ``text``, ``parquet`` or ``graphml`` (the table of node attributes).
         what: "feature" or "label", for messages.
+        graph_ids: The ids of the graph; a first row that begins with one of them is likely data.
         named: Column names the user gave; if there are any, the first row must hold names.
     """
     if kind == "parquet":
@@ -134,7 +138,8 @@ def node_table(file: Any, raw: Raw, kind: Kind, what: str, named: Sequence[str])
             f"line {line:,} of {file} has one field ({first[0]!r}); a {what} table needs an id "
             f"column and at least one more"
         )
-    has_header = bool(named) or is_table_header(text.sample)
+    is_node = bool(graph_ids.find([first[0]])[0] >= 0)
+    has_header = bool(named) or is_table_header(text.sample, is_node, what == "feature")
     names = first if has_header else [f"column {i + 1}" for i in range(len(first))]
     return NodeTable(str(file), names, text, has_header)
 
