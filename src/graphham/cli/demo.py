@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from graphham.errors import InputError
+
+if TYPE_CHECKING:
+    from graphham.console import Screen
+    from graphham.graph import Graph
+    from graphham.saved import Run
+
 DEFAULT_OUT = "runs/cora-demo"
+_FAST_EPOCHS = 20
 
 
 def demo(
@@ -22,3 +31,91 @@ def demo(
     Example:
       graphham demo
     """
+    from graphham.cli.fit import fit_and_report, read_and_report
+    from graphham.cli.options import GraphOptions
+    from graphham.config import make_config
+    from graphham.console import Screen
+
+    screen = Screen()
+    config = make_config({"train.epochs": _FAST_EPOCHS if is_fast else None})
+    place = Path(out)
+    screen.plain(
+        "Cora: papers on machine learning, the words they use and who cites whom.\n"
+        "GraphHAM sees words and citations only; subjects come in afterwards, to name groups.\n"
+    )
+    graph = read_and_report(screen, "cora", GraphOptions())
+    replaces = _check_earlier(place, graph)
+    run = fit_and_report(screen, graph, config, place, overwrite=replaces)
+    _show(screen, run, graph)
+
+
+def _check_earlier(place: Path, graph: Graph) -> bool:
+    """Return whether something stands at the place; refuse unless an earlier demo made it."""
+    from graphham.saved import read_config, read_summary
+
+    partial = place.with_name(f"{place.name}.partial")
+    found = [folder for folder in (place, partial) if folder.exists()]
+    for folder in found:
+        try:
+            config = read_config(folder / "config.toml")
+            seen = read_summary(folder)["graph"] if folder == place else None
+        except InputError:
+            config, seen = {}, None
+        expected = {"task": "embed", "preset": "default", "seed": 0}
+        is_ours = {name: config.get(name) for name in expected} == expected
+        if folder == place:
+            is_ours = is_ours and seen is not None and seen["fingerprint"] == graph.fingerprint()
+        if not is_ours:
+            raise InputError(
+                f"{folder} exists and is not an earlier demo, so it is kept; choose another --out"
+            )
+    return bool(found)
+
+
+def _show(screen: Screen, run: Run, graph: Graph) -> None:
+    """Print the tree, the nodes between groups, one explanation and what to do next."""
+    from graphham.console import tree_lines
+    from graphham.describe import boundary_table
+
+    result = run.result()
+    screen.plain("\nThe tree: coarse groups, their fine groups, papers, most frequent subject")
+    screen.say("", tree_lines(run.groups.to_pylist()))
+    names = {(g["level"], g["group"]): g["name"] for g in run.groups.to_pylist()}
+    screen.plain("\nBetween groups: papers that belong to two almost equally")
+    rows = boundary_table(result, 5).to_pylist()
+    screen.say("", [_boundary_line(row, names) for row in rows])
+    screen.plain("\nWhy is the first of them where it is?")
+    screen.say("", _explanation(run, graph, rows[0]["id"]).splitlines())
+    screen.plain()
+    screen.say(
+        "Look at",
+        [
+            f"{run.path / 'groups.parquet'}: every group with typical words, papers and subject",
+            f"{run.path / 'nodes.parquet'}: every paper with its groups and memberships",
+            f"{run.path / 'embedding.npy'}: the vectors, rows follow nodes.parquet",
+        ],
+    )
+    screen.say(
+        "Next",
+        [
+            "graphham fit debian --out runs/debian        a map of 63,436 software packages",
+            "graphham fit YOUR_EDGES.csv --out runs/mine  your own graph, with your own ids",
+            f"python: import graphham as gh; gh.load({str(run.path)!r}).explain({rows[0]['id']!r})",
+        ],
+    )
+
+
+def _boundary_line(row: dict[str, Any], names: dict[tuple[int, int], str]) -> str:
+    first = names[row["level"], row["first_group"]]
+    second = names[row["level"], row["second_group"]]
+    return (
+        f"{row['id']!s:<10} {row['first_membership']:.0%} {first}, "
+        f"{row['second_membership']:.0%} {second}"
+    )
+
+
+def _explanation(run: Run, graph: Graph, node: Any) -> str:
+    from graphham.explain import explain_node
+
+    result = run.result()
+    return str(explain_node(result, graph, result.ids.row(node), [], run.groups, 3))

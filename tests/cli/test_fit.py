@@ -1,0 +1,206 @@
+"""Fit from files to a run folder, stop it, kill it, resume it, and use what it left."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from sklearn.metrics import normalized_mutual_info_score
+
+from graphham.planted import PlantedGraph
+from graphham.runs import Run
+
+from .conftest import Graphham, command, contents, process
+
+FILES = {
+    "config.toml",
+    "embedding.npy",
+    "groups.parquet",
+    "hierarchy.json",
+    "metrics.jsonl",
+    "model.safetensors",
+    "nodes.parquet",
+    "summary.json",
+}
+
+
+def graph_options(folder: Path) -> list[str]:
+    return [str(folder / "edges.csv"), "--features", str(folder / "features.csv")]
+
+
+def test_files_in_run_folder_out(
+    graphham: Graphham, tmp_path: Path, planted: PlantedGraph, planted_files: Path
+) -> None:
+    seen = graphham(
+        *("fit", *graph_options(planted_files), "--labels", f"{planted_files / 'nodes.csv'}:topic"),
+        *("--groups", "6,2", "--dim", "32", "--epochs", "30", "--out", "runs/small"),
+    )
+    assert (seen.code, seen.err) == (0, "")
+    for word in ("Reading", "Plan", "Training", "Groups", "Wrote", "Next"):
+        assert any(line.startswith(word) for line in seen.out.splitlines()), word
+    folder = tmp_path / "runs" / "small"
+    assert {p.name for p in folder.iterdir()} == FILES
+    run = Run.open(folder)
+    assert run.summary["status"] == "complete"
+    assert run.embedding.shape == (240, 32)
+    ids = run.nodes.column("id").to_pylist()
+    assert sorted(ids) == sorted(f"n{100 + 7 * row}" for row in range(240))
+    truth = [planted.levels[-1][(int(i[1:]) - 100) // 7] for i in ids]
+    found = run.nodes.column("group_2").to_pylist()
+    assert normalized_mutual_info_score(truth, found) > 0.5
+    assert run.nodes.column("label").to_pylist() == [f"topic {t}" for t in truth]
+    before = contents(tmp_path)
+    again = graphham("fit", *graph_options(planted_files), "--out", "runs/small")
+    assert again.code == 2
+    assert contents(tmp_path) == before
+
+
+def test_classify_predicts_in_the_users_own_words(
+    graphham: Graphham, tmp_path: Path, planted_files: Path
+) -> None:
+    seen = graphham(
+        *("fit", *graph_options(planted_files), "--labels", f"{planted_files / 'nodes.csv'}:topic"),
+        *("--task", "classify", "--groups", "6,2", "--dim", "32", "--epochs", "10", "--quiet"),
+    )
+    assert (seen.code, seen.err) == (0, "")
+    nodes = Run.open(tmp_path / "runs" / "edges").nodes
+    assert set(nodes.column("prediction").to_pylist()) <= {"topic 0", "topic 1"}
+    assert len(nodes.column("confidence")) == 240
+
+
+def test_config_of_a_run_repeats_it(graphham: Graphham, tmp_path: Path) -> None:
+    first = ("fit", "edges.txt", "--groups", "3,2", "--dim", "8", "--set", "train.lr=0.02")
+    ring = [f"{i} {(i + step) % 40}" for i in range(40) for step in (1, 2)]
+    (tmp_path / "edges.txt").write_text("\n".join(ring))
+    assert graphham(*first, "--epochs", "4", "--seed", "3", "--out", "a").code == 0
+    assert graphham("fit", "edges.txt", "--config", "a/config.toml", "--out", "b").code == 0
+    a, b = Run.open(tmp_path / "a"), Run.open(tmp_path / "b")
+    assert a.config == b.config
+    assert a.config["train"]["lr"] == 0.02
+    np.testing.assert_array_equal(a.embedding, b.embedding)
+    assert (tmp_path / "a/nodes.parquet").read_bytes() == (
+        tmp_path / "b/nodes.parquet"
+    ).read_bytes()
+
+
+def test_embed_gives_new_nodes_what_fit_gave_the_old(
+    graphham: Graphham, tmp_path: Path, planted_files: Path
+) -> None:
+    options = graph_options(planted_files)
+    fitted = graphham("fit", *options, "--groups", "6,2", "--dim", "16", "--epochs", "4")
+    assert fitted.code == 0
+    assert graphham("embed", "runs/edges", *options, "--out", "v.parquet").code == 0
+    run = Run.open(tmp_path / "runs" / "edges")
+    table = pq.read_table(tmp_path / "v.parquet")
+    assert table.column("id").to_pylist() == run.nodes.column("id").to_pylist()
+    np.testing.assert_array_equal(
+        np.array(table.column("embedding").to_pylist(), "f4"), run.embedding
+    )
+    for name in ("group_1", "group_2", "membership_1", "membership_2", "concentration"):
+        assert table.column(name).to_pylist() == run.nodes.column(name).to_pylist()
+    # A subgraph the model never saw as such: its own ids, its own neighbours.
+    lines = (planted_files / "edges.csv").read_text().splitlines()
+    (tmp_path / "part.csv").write_text("\n".join(lines[:200]))
+    kept = {end for line in lines[1:200] for end in line.split(",")}
+    rows = (planted_files / "features.csv").read_text().splitlines()
+    inside = [row for row in rows[1:] if row.split(",")[0] in kept]
+    (tmp_path / "part_nodes.csv").write_text("\n".join([rows[0], *inside]))
+    part = ["part.csv", "--features", "part_nodes.csv"]
+    assert graphham("embed", "runs/edges", *part, "--out", "part_v.csv").code == 0
+    flat = pyarrow.csv.read_csv(tmp_path / "part_v.csv")
+    assert set(flat.column("id").to_pylist()) == kept
+    assert {"dim_0", "dim_15", "membership_1_5", "membership_2_1"} <= set(flat.column_names)
+    before = contents(tmp_path)
+    assert graphham("embed", "runs/edges", *part, "--out", "part_v.csv").code == 2
+    assert contents(tmp_path) == before
+
+
+SMALL = ["--groups", "6,2", "--dim", "32", "--epochs", "60", "--set", "train.checkpoint_every=0"]
+
+
+def start(folder: Path, arguments: list[str]) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        command(*arguments),
+        cwd=folder,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+
+
+def wait_for_epoch(log: Path, epoch: int, running: "subprocess.Popen[str]") -> None:
+    """Return once a checkpoint of that epoch exists; fail when the process ends before."""
+    pointer = log.with_name("checkpoint.json")
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        lines = log.read_text().count("\n") if log.exists() else 0
+        if lines >= epoch and pointer.exists():
+            return
+        assert running.poll() is None, running.communicate()
+        time.sleep(0.005)
+    raise AssertionError("no epoch was logged within two minutes")
+
+
+def test_kill_and_resume_equals_an_uninterrupted_run(tmp_path: Path, planted_files: Path) -> None:
+    arguments = ["fit", *graph_options(planted_files), *SMALL]
+    whole = process(*arguments, "--out", "whole", cwd=tmp_path)
+    assert (whole.code, whole.err) == (0, "")
+    for epoch in (5, 40):  # before and after the graft
+        out = f"killed{epoch}"
+        running = start(tmp_path, [*arguments, "--out", out])
+        wait_for_epoch(tmp_path / f"{out}.partial" / "metrics.jsonl", epoch, running)
+        running.kill()
+        running.communicate()
+        assert not (tmp_path / out).exists()
+        refused = process(*arguments, "--out", out, cwd=tmp_path)
+        assert refused.code == 2
+        assert "--resume" in refused.err
+        resumed = process(*arguments, "--out", out, "--resume", cwd=tmp_path)
+        assert (resumed.code, resumed.err) == (0, "")
+        assert "Resuming" in resumed.out
+        assert not (tmp_path / f"{out}.partial").exists()
+        a, b = Run.open(tmp_path / "whole"), Run.open(tmp_path / out)
+        np.testing.assert_array_equal(a.embedding, b.embedding)
+        assert a.nodes.equals(b.nodes)
+        assert [m["epoch"] for m in a.metrics] == [m["epoch"] for m in b.metrics]
+
+
+def test_ctrl_c_leaves_a_usable_run_that_can_be_resumed(
+    tmp_path: Path, planted_files: Path, graphham: Graphham
+) -> None:
+    arguments = ["fit", *graph_options(planted_files), *SMALL, "--epochs", "400", "--out", "run"]
+    running = start(tmp_path, arguments)
+    wait_for_epoch(tmp_path / "run.partial" / "metrics.jsonl", 5, running)
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=120)
+    assert running.returncode == 130
+    assert err == ""
+    assert "--resume" in out
+    run = Run.open(tmp_path / "run")
+    assert run.summary["status"] == "interrupted"
+    assert run.embedding.shape == (240, 32)
+    assert np.isfinite(run.embedding).all()
+    assert graphham("export", "run", "--out", "v.csv").code == 0
+    resumed = start(tmp_path, [*arguments, "--resume"])
+    wait_for_epoch(tmp_path / "run.partial" / "metrics.jsonl", len(run.metrics) + 2, resumed)
+    resumed.send_signal(signal.SIGINT)
+    assert "Resuming" in resumed.communicate(timeout=120)[0]
+    epochs = [m["epoch"] for m in Run.open(tmp_path / "run").metrics if "epoch" in m]
+    assert epochs == sorted(set(epochs))
+
+
+@pytest.mark.slow
+def test_demo_twice(tmp_path: Path) -> None:
+    for _ in range(2):
+        seen = process("demo", "--fast", cwd=tmp_path)
+        assert (seen.code, seen.err) == (0, "")
+        assert "Next" in seen.out
+    summary = json.loads((tmp_path / "runs/cora-demo/summary.json").read_text())
+    assert summary["graph"]["name"] == "cora"
