@@ -70,6 +70,11 @@ def test_unknown_id_is_named_with_the_nearest() -> None:
     assert None not in ids
 
 
+def test_half_a_character_is_named() -> None:
+    with pytest.raises(InputError, match="ud800"):
+        NodeIds(["a", "\ud800"])
+
+
 def test_duplicates_are_found() -> None:
     assert NodeIds([3, 1, 3]).first_duplicate() == 3
     assert NodeIds(["a", "b", "b"]).first_duplicate() == "b"

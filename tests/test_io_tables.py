@@ -62,6 +62,16 @@ def test_features_with_numbers_for_column_names(tmp_path: Path) -> None:
     np.testing.assert_array_equal(graph.features, [[3, 4], [5, 6], [1, 2]])
 
 
+def test_very_wide_rows(tmp_path: Path) -> None:
+    """A line may be longer than what Python's csv module allows for one field."""
+    width = 70_000
+    rows = "".join(f"{name}{',1' * width}\n" for name in "abc")
+    graph = attach_features(ABC, put(tmp_path, "w.csv", rows))
+    assert graph.num_features == width
+    spaced = put(tmp_path, "w.txt", rows.replace(",", " "))
+    assert attach_features(ABC, spaced).num_features == width
+
+
 def test_id_column_by_name(tmp_path: Path) -> None:
     file = put(tmp_path, "f.csv", "size,key\n1,b\n2,a\n3,c\n")
     graph = attach_features(ABC, file, id_column="key")
@@ -345,6 +355,7 @@ def test_spec_is_split_at_the_last_colon(tmp_path: Path) -> None:
     odd = put(tmp_path, "a:b.csv", "id,k\na,1\n")
     assert split_spec(odd) == (odd, None)
     assert split_spec(f"{odd}:k") == (odd, "k")
+    assert split_spec(f"{odd}:dc:title") == (odd, "dc:title")
     assert split_spec("C:") == (Path("C:"), None)
     assert split_spec("missing.csv:k") == (Path("missing.csv"), "k")
     with pytest.raises(InputError, match=r"label file missing\.csv does not exist"):

@@ -63,8 +63,6 @@ def _convert(obj: Any, directed: bool | None) -> Graph:
         return obj
     if isinstance(obj, str | os.PathLike):
         return _from_path(obj, bool(directed))
-    if hasattr(obj, "edge_index"):
-        return from_pyg(obj, bool(directed))
     if callable(getattr(obj, "is_directed", None)) and hasattr(obj, "adj"):
         return from_networkx(obj, directed)
     if sp.issparse(obj):
@@ -73,6 +71,8 @@ def _convert(obj: Any, directed: bool | None) -> Graph:
     if is_frame(obj):
         edges = edges_of_table(as_arrow(obj), None, None, None, "the edge frame")
         return graph_of_edges(edges, bool(directed), "the edge frame", "graph")
+    if hasattr(obj, "edge_index"):
+        return from_pyg(obj, bool(directed))
     raise InputError(
         f"a {type(obj).__name__} is not a graph; give a Graph, a path, a dataset name, a NetworkX "
         f"graph, a SciPy sparse matrix, PyG data or a frame of edges"

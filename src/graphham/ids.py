@@ -50,9 +50,7 @@ class NodeIds:
             if all(_fits_int64(v) for v in items):
                 self._integers = np.asarray(items, dtype=np.int64)
             else:
-                import pyarrow as pa
-
-                self._text = pa.array([str(v) for v in items], type=pa.large_string())
+                self._text = _text_column([str(v) for v in items])
 
     @classmethod
     def range(cls, count: int) -> NodeIds:
@@ -196,6 +194,15 @@ class NodeIds:
 
     def __repr__(self) -> str:
         return f"NodeIds({len(self):,} ids: {self.kind})"
+
+
+def _text_column(items: list[str]) -> Any:
+    import pyarrow as pa
+
+    try:
+        return pa.array(items, type=pa.large_string())
+    except UnicodeEncodeError as error:
+        raise InputError(f"the id {error.object!r} is not valid text; rename it") from None
 
 
 def _fits_int64(value: Any) -> bool:

@@ -58,17 +58,18 @@ def attach_labels(
 
 
 def split_spec(spec: str | os.PathLike[str]) -> tuple[Path, str | None]:
-    """Split ``FILE:column`` at its last colon, unless all of it is a file's name."""
+    """Split ``FILE:column`` at the last colon that leaves an existing file on its left."""
     text = os.fspath(spec)
     whole = Path(text).expanduser()
     if whole.exists() or ":" not in text:
         return whole, None
+    colons = [i for i, sign in enumerate(text) if sign == ":"]
+    for place in reversed(colons):
+        if Path(text[:place]).expanduser().is_file() and text[place + 1 :]:
+            return Path(text[:place]).expanduser(), text[place + 1 :]
+    # Nothing exists: take the likeliest file for the message ("C:\labels.csv" has a colon too).
     left, _, column = text.rpartition(":")
-    file = Path(left).expanduser()
-    # "C:\labels.csv" has a colon too; only a left part that exists is taken for a file.
-    if column and (file.exists() or len(left) > 1):
-        return file, column
-    return whole, None
+    return (Path(left).expanduser(), column) if column and len(left) > 1 else (whole, None)
 
 
 def _is_path(value: Any) -> bool:

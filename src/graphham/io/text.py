@@ -302,16 +302,17 @@ def _rows_of(text: str, separator: str, path: Path) -> Iterator[tuple[int, list[
 
 def _guess_separator(text: str, path: Path) -> str:
     best, best_lines = _SPACE, 0
-    for candidate in "\t,;|":
-        widths = Counter(len(f) for _, f in _rows_of(text, candidate, path))
+    for candidate in [sign for sign in "\t,;|" if sign in text] + [_SPACE]:
+        try:
+            widths = Counter(len(fields) for _, fields in _rows_of(text, candidate, path))
+        except InputError:  # the wrong separator can make a field longer than csv allows
+            continue
         wide = sum(count for width, count in widths.items() if width >= 2)
         if wide and len(widths) == 1:
             return candidate
         if wide > best_lines:
             best, best_lines = candidate, wide
-    widths = Counter(len(f) for _, f in _rows_of(text, _SPACE, path))
-    wide = sum(count for width, count in widths.items() if width >= 2)
-    return _SPACE if wide and (len(widths) == 1 or wide > best_lines) else best
+    return best
 
 
 def _single_spaces(data: Raw) -> Raw:
