@@ -158,11 +158,8 @@ def _of_text(
     )
     kind = pa.int64() if exact and table.integers_are_exact() else pa.large_string()
     types = {s: kind, t: kind} | ({} if w is None else {w: pa.large_string()})
-    try:
-        columns = table.read(types, has_header)
-    except InputError:
-        if kind != pa.int64():
-            raise
+    columns = table.try_read(types, has_header)
+    if columns is None:
         # Text further down a file that began with whole numbers, or a real mistake: look again.
         types |= {s: pa.large_string(), t: pa.large_string()}
         columns = table.read(types, has_header)

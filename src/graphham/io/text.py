@@ -100,6 +100,15 @@ class TextTable:
         except pa.ArrowInvalid as error:
             self._explain(error, columns, has_header, null_values)
 
+    def try_read(
+        self, columns: Mapping[int, pa.DataType], has_header: bool
+    ) -> list[pa.ChunkedArray] | None:
+        """Read some columns, or return ``None`` if a cell is not of its type or a line is odd."""
+        try:
+            return self._read_fast(columns, has_header, ())
+        except pa.ArrowInvalid:
+            return None
+
     def line_of(self, row: int, has_header: bool) -> int:
         """Return the line number of a data row, counting from 1 as editors do."""
         wanted = row + has_header
