@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -18,7 +18,7 @@ from graphham.ops import aggregate, edge_dot, edge_scores, edge_softmax
 
 @dataclass(frozen=True, eq=False)
 class AttentionWeights:
-    """What each edge of a block was weighted with, heads first averaged by the caller if wanted.
+    """How each edge of a block was weighted.
 
     Args:
         node: ``(num_edges, heads)`` alpha (E6).
@@ -143,53 +143,59 @@ class MembershipAttention(nn.Module):
             noise = gumbel_noise(affinity.shape, generator, affinity)
         return assign(affinity, tau, noise, self.assignment, self.dirichlet)
 
-    def propagate(
-        self, x: Tensor | FeatureRows, block: Block, z: Tensor
-    ) -> tuple[Tensor, AttentionWeights]:
-        """Return ``(num_targets, out_dim)`` aggregated messages and the edge weights (E5-E9)."""
-        projected = x.matmul(self.weight).view(-1, self.heads, self.out_dim)
-        targets = projected[: block.num_targets]
-        e = edge_scores(
-            (targets * self.attention[0]).sum(2),
-            (projected * self.attention[1]).sum(2),
-            block,
-            self.slope,
+    def propagate(self, x: Tensor | FeatureRows, block: Block, z: Tensor) -> Tensor:
+        """Return ``(num_targets, out_dim)`` aggregated messages (E5-E9).
+
+        Args:
+            x: ``(num_sources, in_dim)`` input states or features.
+            block: The neighbourhood.
+            z: ``(num_sources, groups)`` assignments.
+        """
+        projected = self._project(x)
+        weights = self._weights(
+            self._node_scores(projected, block), self._group_scores(z, block), block
         )
-        f = self._group_scores(z, block)
-        if f is None:
-            weights = edge_softmax(e, block)
-            parts = AttentionWeights(weights, weights, weights)
-        elif self.product == "literal":
-            alpha, lam = edge_softmax(e, block), edge_softmax(f.expand_as(e).contiguous(), block)
-            weights = alpha * lam
-            parts = AttentionWeights(alpha, lam, weights)
-        else:
-            weights = edge_softmax(e + f, block)
-            parts = AttentionWeights(e, f.expand_as(e), weights)
-        if block.weights is not None:
-            given = torch.as_tensor(block.mean_weights, device=weights.device)[:, None]
-            weights = weights * given
-            weights = weights / _row_sums(weights, block).clamp_min(1e-12)
         out = aggregate(weights, projected, block).mean(dim=1)
         if self.shortcut is not None:
-            out = out + _head(x, block.num_targets, self.shortcut)
-        return out, parts
+            own: Tensor = x.matmul(self.shortcut)
+            out = out + own[: block.num_targets]
+        return out
 
     def attention_weights(
         self, x: Tensor | FeatureRows, block: Block, z: Tensor
     ) -> AttentionWeights:
         """Return both attentions as distributions over each neighbourhood (E6-E8)."""
-        _, parts = self.propagate(x, block, z)
-        if self.group_score == "none":
-            even = edge_softmax(torch.zeros_like(parts.weight), block)
-            return AttentionWeights(parts.node, even, parts.weight)
-        if self.product == "literal":
-            return parts
+        e = self._node_scores(self._project(x), block)
+        f = self._group_scores(z, block)
+        flat = torch.zeros_like(e) if f is None else f.expand_as(e).contiguous()
         return AttentionWeights(
-            edge_softmax(parts.node, block),
-            edge_softmax(parts.group.contiguous(), block),
-            parts.weight,
+            edge_softmax(e, block), edge_softmax(flat, block), self._weights(e, f, block)
         )
+
+    def _project(self, x: Tensor | FeatureRows) -> Tensor:
+        return x.matmul(self.weight).view(-1, self.heads, self.out_dim)
+
+    def _weights(self, e: Tensor, f: Tensor | None, block: Block) -> Tensor:
+        """Return ``(num_edges, heads)`` w (E8) from node scores and group scores."""
+        if f is None:
+            weights = edge_softmax(e, block)
+        elif self.product == "literal":
+            lam = edge_softmax(f.expand_as(e).contiguous(), block)
+            weights = edge_softmax(e, block) * lam
+        else:
+            weights = edge_softmax(e + f, block)
+        if block.weights is None:
+            return weights
+        # Given edge weights scale attention, then each neighbourhood keeps its total.
+        given = torch.tensor(block.mean_weights, device=e.device)[:, None]
+        scaled = weights * given
+        return scaled * (_row_sums(weights, block) / _row_sums(scaled, block).clamp_min(1e-12))
+
+    def _node_scores(self, projected: Tensor, block: Block) -> Tensor:
+        """Return ``(num_edges, heads)`` e (E6)."""
+        left = (projected[: block.num_targets] * self.attention[0]).sum(2)
+        right = (projected * self.attention[1]).sum(2)
+        return edge_scores(left, right, block, self.slope)
 
     def _group_scores(self, z: Tensor, block: Block) -> Tensor | None:
         """Return ``(num_edges, 1 or heads)`` f (E7)."""
@@ -221,15 +227,10 @@ class MembershipAttention(nn.Module):
         """
         block = edges if isinstance(edges, Block) else self._block(x, edges)
         affinity = self.affinities(x if membership_states is None else membership_states)
-        noise = None
-        if self.training and self.assignment != "mean":
-            uniform = torch.rand(
-                affinity.shape, generator=generator, device=affinity.device, dtype=affinity.dtype
-            )
-            noise = -torch.log(-torch.log(uniform.clamp(1e-7, 1 - 1e-7)))
+        noisy = self.training and self.assignment != "mean"
+        noise = gumbel_noise(affinity.shape, generator, affinity) if noisy else None
         z = assign(affinity, self.tau, noise, self.assignment, self.dirichlet)
-        out, _ = self.propagate(x, block, z)
-        return out
+        return self.propagate(x, block, z)
 
     def _block(self, x: Tensor, edge_index: Tensor) -> Block:
         if edge_index.dim() != 2 or edge_index.shape[0] != 2:
@@ -244,13 +245,8 @@ class MembershipAttention(nn.Module):
         return f"{self.in_dim}, {self.out_dim}, groups={self.groups}, heads={self.heads}"
 
 
-def _head(x: Any, rows: int, weight: Tensor) -> Tensor:
-    product: Tensor = x.matmul(weight)
-    return product[:rows]
-
-
 def _row_sums(weights: Tensor, block: Block) -> Tensor:
     """Return each edge's sum of weights over its target's edges."""
-    targets = torch.as_tensor(block.edge_targets, device=weights.device).long()
+    targets = torch.tensor(block.edge_targets, device=weights.device).long()
     sums = torch.zeros(block.num_targets, weights.shape[1], device=weights.device)
     return sums.to(weights.dtype).index_add(0, targets, weights)[targets]

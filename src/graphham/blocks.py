@@ -192,7 +192,7 @@ class Block:
 
     @cached_property
     def neighbor_weights(self) -> Array:
-        """``(num_edges,)`` float32 weights that sum to one over the edges other than the self edge."""
+        """``(num_edges,)`` float32 weights that sum to one over the edges but the self edge."""
         weights = (
             np.ones(self.num_edges, dtype=np.float32) if self.weights is None else self.weights
         )
@@ -323,7 +323,7 @@ def transpose(indptr: Array, indices: Array, num_columns: int) -> tuple[Array, A
 
 @jit
 def _normalised(indptr: Array, weights: Array) -> Array:
-    """Divide each row's weights (ones if there are none) by their sum."""
+    """Divide each row's weights (ones if there are none) by their sum; a sum of zero stays zero."""
     weighted = len(weights) > 0
     result = np.empty(indptr[-1], dtype=np.float32)
     for i in range(len(indptr) - 1):
@@ -332,7 +332,7 @@ def _normalised(indptr: Array, weights: Array) -> Array:
         for e in range(low, high):
             total += weights[e] if weighted else 1.0
         for e in range(low, high):
-            result[e] = (weights[e] if weighted else 1.0) / total
+            result[e] = (weights[e] if weighted else 1.0) / total if total > 0.0 else 0.0
     return result
 
 

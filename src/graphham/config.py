@@ -163,9 +163,13 @@ class TrainConfig(_Section):
     table_lr: float = Field(0.1, gt=0, description="row-wise Adagrad rate of context tables")
     weight_decay: float = Field(0.0, ge=0, description="on W and the classifier, never on groups")
     clip: float = Field(5.0, gt=0, description="largest gradient norm")
-    feature_dropout: float = Field(0.8, ge=0, lt=1, description="share of input values dropped")
+    feature_dropout: float | None = Field(
+        None, ge=0, lt=1, description="share of input values dropped; by graph size when absent"
+    )
     dropout: float = Field(0.5, ge=0, lt=1, description="share of hidden values dropped")
-    edge_dropout: float = Field(0.5, ge=0, lt=1, description="share of edges dropped per step")
+    edge_dropout: float | None = Field(
+        None, ge=0, lt=1, description="share of edges dropped per step; by size when absent"
+    )
     graft_at: float = Field(0.5, gt=0, lt=1, description="share of the epochs before the graft")
     validation_share: float = Field(
         0.1, ge=0, lt=1, description="share of known labels kept for early stopping (classify)"
@@ -248,8 +252,6 @@ _CLASSIFY: dict[str, Any] = {
         "epochs": 150,
         "lr": 0.02,
         "weight_decay": 5e-4,
-        "feature_dropout": 0.7,
-        "edge_dropout": 0.3,
         "graft_at": 0.25,
         "anchors": 512,
     },

@@ -2,7 +2,7 @@
 
 
 class InputError(ValueError):
-    """Something handed to graphham cannot be used; the message is one sentence that says what to do.
+    """Something handed to graphham cannot be used; one sentence says what and what to do.
 
     The command line prints the message alone and exits with code 2; Python users see it as an
     ordinary ``ValueError``.

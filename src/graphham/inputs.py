@@ -122,7 +122,7 @@ class FeatureMap:
     @property
     def is_structural(self) -> bool:
         """Whether the features were made from the graph itself."""
-        return self.structural.shape[1] > 0
+        return bool(self.structural.shape[1] > 0)
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
         """Return the arrays to save."""
@@ -190,8 +190,21 @@ class FeatureMap:
         return _unit(held - torch.from_numpy(self.center))
 
 
-def fit_inputs(graph: Graph, config: InputConfig, seed: int) -> tuple[FeatureMap, NodeInputs]:
-    """Find the scaling, the main directions and the diffusion centre of a training graph."""
+def fit_inputs(
+    graph: Graph, config: InputConfig, seed: int, directions: int = 0
+) -> tuple[FeatureMap, NodeInputs, Floats]:
+    """Find the scaling, the main directions and the diffusion centre of a training graph.
+
+    Args:
+        graph: The training graph.
+        config: How to do it.
+        seed: The run's seed.
+        directions: How many main directions the caller wants besides, to start a layer from.
+
+    Returns:
+        The fitted steps, the inputs of every node, and ``(num_features, at most directions)``
+        main directions.
+    """
     empty = np.zeros(0, dtype=np.float32)
     structural = np.zeros((graph.num_nodes, 0), dtype=np.float32)
     shift, scale, scaling = empty, empty, _chosen_scaling(graph, config)
@@ -213,19 +226,19 @@ def fit_inputs(graph: Graph, config: InputConfig, seed: int) -> tuple[FeatureMap
             scale = _idf(sp.csr_matrix(x))
         scaled = _scale_dense(x, scaling, shift, scale)
         features = torch.from_numpy(scaled)
-    key = derive_key(seed, "basis")
-    basis = main_directions(scaled, config.diffusion_dim, key) if config.diffusion_steps else None
-    if basis is None:
-        basis = np.zeros((features.shape[1], 0), dtype=np.float32)
-    fitted = FeatureMap(scaling, config.diffusion_steps, shift, scale, basis, empty, structural)
-    if not fitted.steps:
-        return fitted, NodeInputs(features, torch.zeros(graph.num_nodes, 0))
-    held = _diffused(features, basis, graph, fitted.steps)
-    center = held.mean(0)
-    fitted = FeatureMap(
-        scaling, fitted.steps, shift, scale, basis, center.numpy().copy(), structural
-    )
-    return fitted, NodeInputs(features, _unit(held - center))
+    wanted = max(directions, config.diffusion_dim if config.diffusion_steps else 0)
+    lead = np.zeros((features.shape[1], 0), dtype=np.float32)
+    if wanted:
+        lead = main_directions(scaled, wanted, derive_key(seed, "basis"))
+    basis = np.ascontiguousarray(lead[:, : config.diffusion_dim if config.diffusion_steps else 0])
+    steps = config.diffusion_steps
+    center, diffused = empty, torch.zeros(graph.num_nodes, 0)
+    if steps:
+        held = _diffused(features, basis, graph, steps)
+        center = held.mean(0).numpy().copy()
+        diffused = _unit(held - torch.from_numpy(center))
+    fitted = FeatureMap(scaling, steps, shift, scale, basis, center, structural)
+    return fitted, NodeInputs(features, diffused), lead[:, :directions]
 
 
 def structural_features(graph: Graph, dim: int, seed: int) -> Floats:
@@ -257,7 +270,8 @@ def structural_features(graph: Graph, dim: int, seed: int) -> Floats:
     x = (x @ vectors[:, lead]) * values[lead] * root[:, None]
     x = x - x.mean(0)
     spread = np.sqrt((x**2).sum() / n)
-    return (x / max(float(spread), 1e-12) * np.sqrt(width)).astype(np.float32)
+    scaled: Floats = (x / max(float(spread), 1e-12) * np.sqrt(width)).astype(np.float32)
+    return scaled
 
 
 def main_directions(x: Any, dim: int, key: Any) -> Floats:
@@ -297,7 +311,7 @@ def _chosen_scaling(graph: Graph, config: InputConfig) -> Scaling:
         return "none"
     if config.scaling != "auto":
         return config.scaling
-    values = graph.features.data if sp.issparse(graph.features) else graph.features
+    values: Any = graph.features.data if sp.issparse(graph.features) else graph.features
     sample = np.asarray(values.reshape(-1)[: 1 << 20], dtype=np.float32)
     counts = bool(sample.size) and bool(np.all((sample >= 0) & (sample == np.round(sample))))
     if sp.issparse(graph.features):
@@ -308,7 +322,8 @@ def _chosen_scaling(graph: Graph, config: InputConfig) -> Scaling:
 
 def _idf(x: Any) -> Floats:
     seen = np.bincount(x.indices[x.data != 0], minlength=x.shape[1])
-    return (np.log((1 + x.shape[0]) / (1 + seen)) + 1).astype(np.float32)
+    idf: Floats = (np.log((1 + x.shape[0]) / (1 + seen)) + 1).astype(np.float32)
+    return idf
 
 
 def _scale_sparse(x: Any, scaling: Scaling, scale: Floats) -> Any:
@@ -328,7 +343,7 @@ def _scale_sparse(x: Any, scaling: Scaling, scale: Floats) -> Any:
 def _scale_dense(x: Floats, scaling: Scaling, shift: Floats, scale: Floats) -> Floats:
     if scaling == "standard":
         # Unit expected row length keeps wide tables from saturating the first layer.
-        return ((x - shift) * scale / np.sqrt(np.float32(x.shape[1]))).astype(np.float32)
+        x = (x - shift) * scale / np.sqrt(np.float32(x.shape[1]))
     if scaling == "tfidf":
         x = x * scale
     if scaling in ("tfidf", "row"):

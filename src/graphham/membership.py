@@ -26,8 +26,11 @@ def cosine_affinity(states: Tensor, groups: Tensor, scale: float) -> Tensor:
     return scale * (F.normalize(states, dim=1) @ F.normalize(groups, dim=1).T)
 
 
-def gumbel_noise(shape: Sequence[int], generator: torch.Generator, like: Tensor) -> Tensor:
-    """Return standard Gumbel noise of ``shape`` from a generator of ``like``'s device."""
+def gumbel_noise(shape: Sequence[int], generator: torch.Generator | None, like: Tensor) -> Tensor:
+    """Return standard Gumbel noise of ``shape`` on ``like``'s device.
+
+    Without a generator it comes from torch's own stream.
+    """
     uniform = torch.rand(
         tuple(shape), generator=generator, device=like.device, dtype=like.dtype
     ).clamp_(1e-7, 1 - 1e-7)
@@ -88,7 +91,7 @@ def neighbor_evidence(memberships: Tensor, table: Tensor, block: Block, degrees:
     Returns:
         ``(num_targets, num_groups)`` evidence to add to the affinities; zero without neighbours.
     """
-    weights = torch.from_numpy(block.neighbor_weights).to(memberships)[:, None]
+    weights = torch.tensor(block.neighbor_weights).to(memberships)[:, None]
     heard = aggregate(weights, (memberships @ table)[:, None, :], block).squeeze(1)
     return heard * (degrees / (1 + degrees / _WITNESSES))[:, None]
 

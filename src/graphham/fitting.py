@@ -1,0 +1,456 @@
+"""From a graph and settings to a finished fit: plan, prepare, train, read out, write."""
+
+from __future__ import annotations
+
+import math
+import platform
+import resource
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+
+from graphham import __version__
+from graphham.config import RunConfig
+from graphham.context import ContextTable
+from graphham.errors import InputError
+from graphham.graph import Graph
+from graphham.hierarchy import hierarchy_metrics
+from graphham.inference import Encoder
+from graphham.inputs import FeatureMap, NodeInputs, fit_inputs
+from graphham.keys import derive_key, numpy_generator, torch_generator
+from graphham.model import GraphHAMNet
+from graphham.objective import Truth
+from graphham.result import FitResult
+from graphham.trainer import Listener, Silent, Trainer, collapse_notes
+from graphham.validation import LabelValidator, LinkValidator, Validator
+
+if TYPE_CHECKING:
+    from graphham.runs import RunWriter
+    from graphham.saved import Run
+
+_GIB = 1 << 30
+# Full context tables beyond this take more memory than they are worth (A2).
+_FULL_TABLE_BYTES = 256 << 20
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a fit is going to do, decided before it starts.
+
+    Args:
+        config: Settings with nothing left open.
+        memory_bytes: Estimated peak memory of training.
+        table: ``inductive``, ``factored`` or ``full`` context vectors.
+        notes: What was decided, in words.
+    """
+
+    config: RunConfig
+    memory_bytes: int
+    table: str
+    notes: tuple[str, ...]
+
+    def lines(self) -> list[str]:
+        """Return the plan as readable lines."""
+        config = self.config
+        assert config.groups is not None
+        levels = " > ".join(str(count) for count in config.groups)
+        batch = (
+            "the whole graph per step"
+            if config.train.batch == "full"
+            else f"{config.train.batch_size} targets per step, "
+            + "x".join(str(config.fanout(i)) for i in range(config.num_layers))
+            + " sampled neighbours"
+        )
+        return [
+            f"task {config.task}, preset {config.preset}, {config.num_layers} layers, "
+            f"groups {levels}, dim {config.dim}, seed {config.seed}",
+            f"{config.train.epochs} epochs, {batch}, about "
+            f"{max(self.memory_bytes / _GIB, 0.1):.1f} GiB of memory",
+            *self.notes,
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A finished fit.
+
+    Args:
+        result: Vectors, groups and memberships of every node.
+        config: The resolved settings.
+        encoder: The network and what it needs to read other graphs.
+        inputs: Inputs of the training nodes.
+        graph: The training graph.
+        history: One record per epoch.
+        summary: What ``summary.json`` says.
+        status: ``complete`` or ``interrupted``.
+    """
+
+    result: FitResult
+    config: RunConfig
+    encoder: Encoder
+    inputs: NodeInputs
+    graph: Graph
+    history: list[dict[str, Any]]
+    summary: dict[str, Any]
+    status: str
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """The tensors of ``model.safetensors``."""
+        return self.encoder.state()
+
+
+def plan_fit(graph: Graph, config: RunConfig) -> Plan:
+    """Settle everything the settings left open, and estimate memory.
+
+    Raises:
+        InputError: The graph and the settings do not fit together.
+    """
+    n = graph.num_nodes
+    if n < 2:
+        raise InputError(f"the graph has {n} node; a hierarchy needs at least two")
+    if graph.num_stored == 0:
+        raise InputError("the graph has no edges between different nodes; give at least one")
+    notes: list[str] = []
+    if config.task == "classify" and graph.labels is None:
+        raise InputError("--task classify needs labels; give --labels FILE:column")
+    groups = config.groups
+    if groups is None:
+        groups, why = default_groups(graph, config)
+        notes.append(why)
+    if groups[0] > n:
+        raise InputError(
+            f"{groups[0]:,} groups were asked for but the graph has only {n:,} nodes; "
+            f"ask for fewer with --groups"
+        )
+    train = config.train
+    updates: dict[str, Any] = {}
+    if train.feature_dropout is None:
+        updates["feature_dropout"] = _by_size(n, 0.8 if config.task == "embed" else 0.7, 0.5, 0.2)
+    if train.edge_dropout is None:
+        updates["edge_dropout"] = _by_size(n, 0.5 if config.task == "embed" else 0.3, 0.35, 0.1)
+    memory = estimate_memory(graph, config, groups)
+    if train.batch == "auto":
+        updates["batch"] = "full" if memory <= train.memory_gib * _GIB else "sampled"
+    table = config.loss.context_table
+    if table == "auto":
+        size = 4 * n * config.layer_dim * sum(groups)
+        table = "inductive"
+        if config.loss.context == "skipgram":
+            table = "full" if size <= _FULL_TABLE_BYTES else "factored"
+    if table != "inductive" and config.loss.context == "infonce":
+        raise InputError(
+            f"loss.context_table = {table!r} goes with loss.context = 'skipgram'; the contrastive "
+            f"loss encodes its contexts"
+        )
+    resolved = config.model_copy(
+        update={
+            "groups": tuple(groups),
+            "layers": len(groups),
+            "train": train.model_copy(update=updates),
+            "loss": config.loss.model_copy(update={"context_table": table}),
+        }
+    )
+    if resolved.train.batch == "sampled":
+        memory = estimate_memory(graph, resolved, groups)
+    if graph.features is None:
+        notes.append("the graph has no features; structural ones are made from its links")
+    return Plan(RunConfig.model_validate(resolved.model_dump()), memory, table, tuple(notes))
+
+
+def default_groups(graph: Graph, config: RunConfig) -> tuple[tuple[int, ...], str]:
+    """Choose the number of groups per level, and say why.
+
+    With ``classify`` the coarsest level gets one group per class; otherwise about the fourth root
+    of the number of nodes, since labels must not shape an unsupervised result. Each finer level
+    has 2.4 times as many, the paper's ratio of 12 to 5.
+    """
+    top = round(graph.num_nodes**0.25)
+    why = f"{graph.num_nodes:,} nodes"
+    if config.task == "classify" and graph.labels is not None:
+        top = len(graph.labels.classes)
+        why = f"{top} classes"
+    top = min(max(top, 2), 64, graph.num_nodes)
+    counts = [top]
+    for _ in range(config.layers - 1):
+        counts.append(min(round(2.4 * counts[-1]), graph.num_nodes))
+    chosen = tuple(counts[::-1])
+    return chosen, f"groups chosen from {why}; --groups sets them"
+
+
+def estimate_memory(graph: Graph, config: RunConfig, groups: tuple[int, ...]) -> int:
+    """Return the estimated peak bytes of training, constants measured on real fits."""
+    n, stored = graph.num_nodes, graph.num_stored
+    heads, dim = config.model.heads, config.layer_dim
+    width = graph.num_features or config.inputs.structural_dim
+    if sp.issparse(graph.features):
+        held = 24 * int(graph.features.nnz)
+    else:
+        held = 12 * n * width
+    held += 12 * stored + 16 * n * config.inputs.diffusion_dim
+    if config.loss.context_table in ("factored", "full"):
+        each = sum(groups) if config.loss.context_table == "full" else len(groups)
+        held += 4 * n * dim * each
+    per_node = len(groups) * (40 * heads * dim + 24 * dim) + 60 * sum(groups)
+    per_edge = len(groups) * (24 * heads + 24)
+    if config.train.batch == "sampled":
+        reach = config.train.batch_size
+        edges = 0
+        for layer in range(len(groups)):
+            edges += reach * config.fanout(layer)
+            reach = min(n, reach * (1 + config.fanout(layer)))
+        working = reach * per_node + min(edges, stored * len(groups)) * per_edge
+        # The read-out at the end takes all nodes at once, without gradients.
+        working = max(working, n * len(groups) * (12 * heads * dim) + stored * 24 * heads)
+    else:
+        working = n * per_node + (stored + n) * per_edge
+    return 350 * (1 << 20) + held + working
+
+
+def _by_size(nodes: int, small: float, fall: float, least: float) -> float:
+    """Return a dropout rate that falls with the logarithm of the graph's size.
+
+    Small graphs overfit their features and links; large ones only lose information. The line runs
+    through what worked best on Cora (2,708 nodes) and on graphs of twenty thousand nodes.
+    """
+    return round(min(small, max(least, small - fall * math.log10(nodes / 2708))), 3)
+
+
+def fit_graph(
+    graph: Graph,
+    config: RunConfig,
+    *,
+    run: RunWriter | None = None,
+    resume: bool = False,
+    listener: Listener | None = None,
+    train_rows: Any = None,
+    validation_rows: Any = None,
+) -> Fitted:
+    """Fit GraphHAM to a graph.
+
+    Args:
+        graph: The graph; its labels are trained on only with ``task = "classify"``.
+        config: Settings; what they leave open is decided here.
+        run: Where metrics and checkpoints go while training.
+        resume: Go on from the run's last checkpoint.
+        listener: Who hears about progress.
+        train_rows: Rows whose labels may be trained on; all known ones when not given.
+        validation_rows: Rows whose labels decide early stopping.
+    """
+    hear: Listener = listener or Silent()
+    began = time.perf_counter()
+    plan = plan_fit(graph.validate(), config)
+    config = plan.config
+    hear.on_plan(plan)
+    with _single_threaded():
+        work, validator, truth = _held_out(graph, config, train_rows, validation_rows)
+        directions = config.layer_dim if config.model.init == "svd" else 0
+        features, inputs, lead = fit_inputs(work, config.inputs, config.seed, directions)
+        model, tables = _make_model(work, config, features, inputs, plan.table)
+        start_parameters(model, inputs, work, lead)
+        trainer = Trainer(model, work, inputs, config, tables, truth, validator, run, listener)
+        trained = time.perf_counter()
+        status = trainer.fit(resume)
+        trained = time.perf_counter() - trained
+        is_classify = config.task == "classify" and graph.labels is not None
+        classes = graph.labels.classes if is_classify and graph.labels is not None else ()
+        is_multi = bool(is_classify and graph.labels is not None and graph.labels.is_multi)
+        encoder = Encoder(model, features, config, classes, is_multi)
+        result = encoder.read(work, inputs)
+        result = replace(result, labels=graph.labels).validate()
+    notes = collapse_notes(result.groups, config.groups or ())
+    for note in notes:
+        hear.on_note(note)
+    summary = {
+        "graph": _graph_facts(graph),
+        "metrics": hierarchy_metrics(result),
+        "model": encoder.facts(),
+        "training": {
+            "epochs": len(trainer.history),
+            "best_epoch": trainer.best_epoch or len(trainer.history),
+            "validation": trainer.best_score[0] if trainer.best_score else None,
+            "seconds": trained,
+            "batch": config.train.batch,
+            "context_table": plan.table,
+        },
+        "cost": {
+            "seconds": time.perf_counter() - began,
+            "peak_memory_bytes": peak_memory(),
+            "estimated_memory_bytes": plan.memory_bytes,
+        },
+        "notes": notes,
+        "versions": _versions(),
+    }
+    return Fitted(result, config, encoder, inputs, graph, trainer.history, summary, status)
+
+
+def fit_to_run(
+    graph: Graph,
+    config: RunConfig,
+    out: str | Path,
+    *,
+    resume: bool = False,
+    overwrite: bool = False,
+    listener: Listener | None = None,
+) -> Run:
+    """Fit a graph and write the run folder.
+
+    Args:
+        graph: The graph.
+        config: Settings; a resumed run keeps its own.
+        out: The run folder; must not exist unless resumed or overwritten.
+        resume: Go on with an unfinished run.
+        overwrite: Replace an existing run.
+        listener: Who hears about progress.
+    """
+    from graphham.config import make_config
+    from graphham.runs import resume_run, start_run
+
+    if resume:
+        writer = resume_run(out)
+        config = make_config(writer.config)
+        _check_same_graph(writer, graph)
+    else:
+        plan = plan_fit(graph.validate(), config)
+        config = plan.config
+        writer = start_run(out, {**config.to_dict(), "graph": _graph_facts(graph)}, overwrite)
+    with writer:
+        fitted = fit_graph(graph, config, run=writer, resume=resume, listener=listener)
+        return writer.finish(
+            fitted.result,
+            fitted.state,
+            graph,
+            fitted.summary,
+            status=fitted.status,
+            keep_checkpoint=fitted.status == "interrupted",
+        )
+
+
+def start_parameters(model: GraphHAMNet, inputs: NodeInputs, graph: Graph, directions: Any) -> None:
+    """Draw the parameters and put group vectors where nodes are (A13)."""
+    from graphham.inference import full_batch
+    from graphham.inputs import FeatureRows
+
+    config = model.config
+    generator = torch_generator(derive_key(config.seed, "parameters"))
+    model.reset_parameters(generator, directions)
+    if config.model.group_init == "random":
+        return
+    batch = full_batch(model, inputs, graph)
+    draw = numpy_generator(derive_key(config.seed, "group start"))
+    with torch.no_grad():
+        model.eval()
+        for level, count in enumerate(model.groups):
+            chosen = np.sort(draw.choice(graph.num_nodes, count, replace=False))
+            held = model.encode(batch)[level].held
+            vectors = model.layer(level).group_embedding
+            if isinstance(held, FeatureRows):
+                picked = inputs.rows(chosen).matmul(torch.eye(inputs.num_features))
+            else:
+                picked = held[torch.from_numpy(chosen)]
+            jitter = torch.randn(picked.shape, generator=generator)
+            vectors.copy_(picked + 0.01 * picked.std() * jitter)
+            scale = model.layer(level).log_scale
+            if scale is not None:
+                # Dot products of sparse rows are tiny; unit spread lets memberships differ.
+                spread = model.layer(level).affinities(held).std()
+                scale.copy_(-(spread.clamp_min(1e-6).log()))
+
+
+def peak_memory() -> int:
+    """Return the largest resident size of this process so far, in bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return int(peak if sys.platform == "darwin" else peak * 1024)
+
+
+def _make_model(
+    graph: Graph, config: RunConfig, features: FeatureMap, inputs: NodeInputs, table: str
+) -> tuple[GraphHAMNet, list[ContextTable]]:
+    assert config.groups is not None
+    tables: list[ContextTable] = []
+    if table != "inductive":
+        for level, count in enumerate(config.groups):
+            rows = graph.num_nodes * (count if table == "full" else 1)
+            generator = torch_generator(derive_key(config.seed, "table", level), config.device)
+            tables.append(ContextTable.start(rows, config.layer_dim, generator))
+    num_classes = 0
+    if config.task == "classify" and graph.labels is not None:
+        num_classes = len(graph.labels.classes)
+    model = GraphHAMNet(
+        config,
+        inputs.num_features,
+        features.basis.shape[1],
+        num_classes,
+        tables or None,
+        table == "full",
+    )
+    return model.to(config.device), tables
+
+
+def _held_out(
+    graph: Graph, config: RunConfig, train_rows: Any, validation_rows: Any
+) -> tuple[Graph, Validator | None, Truth | None]:
+    """Return the graph to train on, what scores the network, and the labels it may see."""
+    train = config.train
+    if config.task == "classify":
+        assert graph.labels is not None
+        share = train.validation_share
+        truth = Truth.split(graph.labels, config.seed, share, train_rows, validation_rows)
+        return graph, LabelValidator(truth) if len(truth.validation) else None, truth
+    if not train.validation_edges:
+        return graph, None, None
+    edges = graph.edge_list()
+    generator = numpy_generator(derive_key(config.seed, "validation edges"))
+    count = max(1, int(train.validation_edges * len(edges)))
+    held = edges[np.sort(generator.permutation(len(edges))[:count])]
+    return graph.without_edges(held), LinkValidator(held, graph, config.seed), None
+
+
+def _graph_facts(graph: Graph) -> dict[str, Any]:
+    return {
+        "name": graph.name,
+        "nodes": graph.num_nodes,
+        "edges": graph.num_edges,
+        "features": graph.num_features,
+        "directed": graph.directed,
+        "weighted": graph.weights is not None,
+        "classes": 0 if graph.labels is None else len(graph.labels.classes),
+        "fingerprint": graph.fingerprint(),
+    }
+
+
+def _check_same_graph(writer: RunWriter, graph: Graph) -> None:
+    known = writer.config.get("graph", {}).get("fingerprint")
+    if known is not None and known != graph.fingerprint():
+        raise InputError(
+            f"the run was started on another graph than {graph.name!r}; resume it with the same "
+            f"edges and features, or start a new run"
+        )
+
+
+def _versions() -> dict[str, str]:
+    return {
+        "graphham": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+    }
+
+
+@contextmanager
+def _single_threaded() -> Iterator[None]:
+    """Run torch on one thread: results then do not depend on the machine's number of cores."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)

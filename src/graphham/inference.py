@@ -1,0 +1,235 @@
+"""What a trained network says about every node: no noise, all neighbours, the same every time."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from graphham.blocks import Block
+from graphham.config import RunConfig, make_config
+from graphham.errors import InputError
+from graphham.explain import NodeAttention
+from graphham.graph import Graph, Labels
+from graphham.inputs import FeatureMap, NodeInputs
+from graphham.membership import decode_path
+from graphham.model import Batch, GraphHAMNet, Output
+from graphham.nesting import majority_parents
+from graphham.result import FitResult
+
+if TYPE_CHECKING:
+    from graphham.saved import Run
+
+# How often a node hears its neighbours' groups; training uses one round.
+ROUNDS = 3
+
+
+class Encoder:
+    """A network with everything it needs to read a graph; what a run folder restores.
+
+    Args:
+        model: The network.
+        features: Fitted steps from graph to inputs.
+        config: Resolved settings.
+        classes: Label values behind the classifier's columns; empty without one.
+        is_multi: Whether a node may carry several labels.
+    """
+
+    def __init__(
+        self,
+        model: GraphHAMNet,
+        features: FeatureMap,
+        config: RunConfig,
+        classes: tuple[Any, ...] = (),
+        is_multi: bool = False,
+    ) -> None:
+        self.model, self.features, self.config = model, features, config
+        self.classes, self.is_multi = classes, is_multi
+
+    @classmethod
+    def from_run(cls, run: Run) -> Encoder:
+        """Rebuild the encoder of a finished run."""
+        config = make_config(run.config)
+        facts = run.summary["model"]
+        state = run.state("torch")
+        arrays = {k: v.numpy() for k, v in state.items() if k.startswith("inputs.")}
+        features = FeatureMap.from_state(arrays, facts["scaling"], config.inputs.diffusion_steps)
+        classes = tuple(facts["classes"])
+        model = GraphHAMNet(
+            config, facts["num_features"], features.basis.shape[1], len(classes), full_table=False
+        )
+        weights = {k[6:]: v for k, v in state.items() if k.startswith("model.")}
+        model.load_state_dict(weights, strict=False)
+        return cls(model.eval(), features, config, classes, facts["is_multi"])
+
+    def state(self) -> dict[str, Any]:
+        """Return the tensors and arrays to save as ``model.safetensors``."""
+        weights = {f"model.{k}": v.detach().cpu() for k, v in self.model.state_dict().items()}
+        return {**weights, **self.features.state()}
+
+    def facts(self) -> dict[str, Any]:
+        """Return what must be known besides settings and tensors."""
+        return {
+            "scaling": self.features.scaling,
+            "num_features": self.model.layer(0).in_dim,
+            "classes": list(self.classes),
+            "is_multi": self.is_multi,
+        }
+
+    def read(self, graph: Graph, inputs: NodeInputs) -> FitResult:
+        """Return vectors, groups and memberships of every node of ``graph``."""
+        batch = full_batch(self.model, inputs, graph)
+        with torch.no_grad():
+            self.model.eval()
+            output = self.model(batch, rounds=ROUNDS)
+            gaps = attention_gaps(self.model, batch)
+            prediction, confidence = self._predict(output)
+        return make_result(self.model, graph, output, gaps, prediction, confidence)
+
+    def _predict(self, output: Output) -> tuple[Labels | None, npt.NDArray[Any] | None]:
+        if self.model.classifier is None:
+            return None, None
+        logits = self.model.class_logits(output.states)
+        if not self.is_multi:
+            confidence, codes = logits.softmax(1).max(1)
+            labels = Labels(self.classes, codes=codes.numpy().astype(np.int32))
+            return labels, confidence.numpy().astype(np.float32)
+        import scipy.sparse as sp
+
+        probability = logits.sigmoid().numpy()
+        chosen = probability >= 0.5
+        chosen[np.arange(len(chosen)), probability.argmax(1)] = True
+        confidence_multi = np.where(chosen, probability, 1.0).min(1)
+        return Labels(self.classes, matrix=sp.csr_matrix(chosen)), confidence_multi.astype("f4")
+
+
+def full_batch(model: GraphHAMNet, inputs: NodeInputs, graph: Graph) -> Batch:
+    """Return the batch in which every node attends to all its neighbours."""
+    block = Block.full(graph, model.config.model.self_edge)
+    device = next(model.parameters()).device
+    degrees = torch.from_numpy(graph.degrees().astype(np.float32)).to(device)
+    inputs = inputs.to(device)
+    blocks = [block] * len(model.groups)
+    return Batch(blocks, inputs.rows(None), inputs.diffused_rows(None), degrees)
+
+
+def attention_gaps(model: GraphHAMNet, batch: Batch) -> list[npt.NDArray[np.float32]]:
+    """Return per layer how far node attention is from group attention, per node (A11).
+
+    The mean over a node's neighbours of alpha_ij log(alpha_ij / lambda_ij), heads averaged; 0 for
+    a node with a single neighbour.
+    """
+    gaps: list[npt.NDArray[np.float32]] = []
+    for level, one in enumerate(model.encode(batch)):
+        block = batch.blocks[level]
+        weights = model.layer(level).attention_weights(one.x, block, one.z)
+        alpha = weights.node.mean(1).clamp_min(1e-12)
+        lam = weights.group.mean(1).clamp_min(1e-12)
+        term = (alpha * (alpha / lam).log()).cpu().numpy().astype(np.float64)
+        count = np.maximum(block.degrees(), 1)
+        sums = np.add.reduceat(np.append(term, 0.0), block.indptr[:-1])
+        sums[block.degrees() == 0] = 0.0
+        gaps.append(np.maximum(sums / count, 0).astype(np.float32))
+    return gaps
+
+
+def make_result(
+    model: GraphHAMNet,
+    graph: Graph,
+    output: Output,
+    gaps: list[npt.NDArray[np.float32]],
+    prediction: Labels | None = None,
+    confidence: npt.NDArray[Any] | None = None,
+) -> FitResult:
+    """Turn a network's answer for a whole graph into plain arrays."""
+    evidence = [level.argmax(1).cpu().numpy().astype(np.int32) for level in output.evidence]
+    held = [level / level.sum(1, keepdim=True) for level in output.memberships]
+    if model.is_seeded:
+        parents = [p.cpu().numpy().astype(np.int32) for p in model.parent_maps]
+    else:
+        counts = model.groups
+        parents = [
+            majority_parents(low, high, counts[level], counts[level + 1]).astype(np.int32)
+            for level, (low, high) in enumerate(itertools.pairwise(evidence))
+        ]
+    codes = decode_path(held, [torch.from_numpy(p.astype(np.int64)) for p in parents])
+    return FitResult(
+        ids=graph.ids,
+        embedding=output.embedding().cpu().numpy().astype(np.float32),
+        layer_dims=(model.config.layer_dim,) * len(model.groups),
+        memberships=[level.cpu().numpy().astype(np.float32) for level in held],
+        groups=[level.cpu().numpy().astype(np.int32) for level in codes],
+        evidence=evidence,
+        parents=parents,
+        labels=graph.labels,
+        prediction=prediction,
+        confidence=confidence,
+        attention_gap=gaps,
+    )
+
+
+def level_states(model: GraphHAMNet, batch: Batch) -> list[npt.NDArray[np.float32]]:
+    """Return per level the ``(num_nodes, width)`` vectors its groups look at, noise-free.
+
+    The running centres are set to the exact means first, so that seeds and later passes agree.
+    """
+    model.eval()
+    out: list[npt.NDArray[np.float32]] = []
+    with torch.no_grad():
+        for level in range(1, len(model.groups)):
+            previous = model.encode(batch)[level - 1].output
+            center = torch.nn.functional.normalize(previous, dim=1).mean(0)
+            model.get_buffer(f"center_{level}").copy_(center)
+        for one in model.encode(batch):
+            assert isinstance(one.held, Tensor)
+            out.append(one.held.cpu().numpy())
+    return out
+
+
+def node_attention(
+    model: GraphHAMNet, inputs: NodeInputs, graph: Graph, row: int
+) -> list[NodeAttention]:
+    """Return both attentions of one node over its neighbours, per layer, heads averaged."""
+    batch = full_batch(model, inputs, graph)
+    out: list[NodeAttention] = []
+    with torch.no_grad():
+        model.eval()
+        for level, one in enumerate(model.encode(batch)):
+            block = batch.blocks[level]
+            weights = model.layer(level).attention_weights(one.x, block, one.z)
+            part = slice(int(block.indptr[row]), int(block.indptr[row + 1]))
+            out.append(
+                NodeAttention(
+                    block.indices[part].astype(np.int64),
+                    weights.node[part].mean(1).cpu().numpy(),
+                    weights.group[part].mean(1).cpu().numpy(),
+                    weights.weight[part].mean(1).cpu().numpy(),
+                )
+            )
+    return out
+
+
+def embed_graph(run: Run, graph: Graph) -> FitResult:
+    """Give vectors and memberships to the nodes of any graph, without refitting.
+
+    Args:
+        run: A finished run.
+        graph: New nodes, with the run's feature columns. Where the run was fitted without
+            features, nodes the run knows by id keep theirs and new ones read their neighbours'.
+    """
+    encoder = Encoder.from_run(run)
+    known_rows = None
+    if encoder.features.is_structural:
+        from graphham.ids import NodeIds
+
+        known_rows = NodeIds(run.nodes["id"]).find(graph.ids)
+        if not (known_rows >= 0).any():
+            raise InputError(
+                "the run was fitted without features and none of the graph's ids is known to it; "
+                "new nodes need at least one link to a known node"
+            )
+    return encoder.read(graph, encoder.features.apply(graph, known_rows))

@@ -1,0 +1,333 @@
+"""The GraphHAM network: blocks in, states, evidence and memberships of every level out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from graphham.attention import MembershipAttention
+from graphham.blocks import Block
+from graphham.config import RunConfig
+from graphham.context import ContextDecoder, ContextTable
+from graphham.inputs import FeatureRows
+from graphham.membership import combine_levels, neighbor_evidence
+from graphham.seeding import Seeds
+
+_CENTER_MOMENTUM = 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """What one forward pass reads.
+
+    Args:
+        blocks: One neighbourhood per layer; the targets of one are the sources of the next.
+        features: Features of the first block's sources.
+        diffused: ``(num_sources, diffusion_dim)`` diffused vectors of the same nodes.
+        degrees: ``(num_targets,)`` real degrees of the last block's targets.
+    """
+
+    blocks: list[Block]
+    features: FeatureRows
+    diffused: Tensor
+    degrees: Tensor
+
+    @property
+    def num_targets(self) -> int:
+        """Number of nodes the pass is about."""
+        return self.blocks[-1].num_targets
+
+
+@dataclass(frozen=True, eq=False)
+class Output:
+    """What a forward pass says about its targets; lists go from the first layer to the last.
+
+    Args:
+        states: ``(num_targets, layer_dim)`` h of each layer.
+        assignments: ``(num_targets, K_l)`` z.
+        evidence: ``(num_targets, K_l)`` what each layer says by itself.
+        memberships: ``(num_targets, K_l)`` what the levels say together.
+    """
+
+    states: list[Tensor]
+    assignments: list[Tensor]
+    evidence: list[Tensor]
+    memberships: list[Tensor]
+
+    def embedding(self) -> Tensor:
+        """Return ``(num_targets, dim)``: the layers' unit vectors side by side."""
+        return torch.cat([F.normalize(h, dim=1) for h in self.states], dim=1)
+
+
+@dataclass(frozen=True, eq=False)
+class LayerPass:
+    """What one layer read and made, for all sources of its block.
+
+    Args:
+        x: Input states or features.
+        held: ``(num_sources, membership_dim)`` vectors its groups looked at.
+        affinity: ``(num_sources, K)`` u.
+        z: ``(num_sources, K)`` assignments.
+        output: ``(num_targets, layer_dim)`` h.
+    """
+
+    x: Tensor | FeatureRows
+    held: Tensor | FeatureRows
+    affinity: Tensor
+    z: Tensor
+    output: Tensor
+
+
+class GraphHAMNet(nn.Module):
+    """The layers, their groups, the tree between the groups, and the decoders.
+
+    Args:
+        config: Resolved settings; ``config.groups`` must be given.
+        num_features: Width of the input features.
+        diffusion_dim: Width of the diffused vectors.
+        num_classes: Number of classes, 0 without a classifier.
+        tables: One context table per layer, or ``None`` where contexts are inductive.
+        full_table: Whether tables hold a vector per node and group.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        num_features: int,
+        diffusion_dim: int,
+        num_classes: int = 0,
+        tables: list[ContextTable] | None = None,
+        full_table: bool = False,
+    ) -> None:
+        super().__init__()
+        assert config.groups is not None
+        self.config = config
+        self.groups = config.groups
+        self.diffusion_dim = diffusion_dim
+        self.register_buffer("seeded", torch.zeros((), dtype=torch.bool))
+        model, dim = config.model, config.layer_dim
+        self.uses_diffusion = model.membership_input == "diffused"
+        layers: list[MembershipAttention] = []
+        decoders: list[ContextDecoder] = []
+        for level, count in enumerate(config.groups):
+            in_dim = num_features if level == 0 else dim
+            width = in_dim
+            if self.uses_diffusion:
+                width = diffusion_dim + (dim if level else 0)
+            layers.append(
+                MembershipAttention(
+                    in_dim,
+                    dim,
+                    count,
+                    model.heads,
+                    membership_dim=width,
+                    group_score=model.group_score,
+                    affinity=model.affinity,
+                    affinity_scale=model.affinity_scale,
+                    product=model.product,
+                    separate_attention=model.separate_attention,
+                    assignment=model.assignment,
+                    dirichlet=model.dirichlet,
+                    slope=model.slope,
+                    residual=model.residual,
+                    self_edge=model.self_edge,
+                )
+            )
+            decoders.append(
+                ContextDecoder(
+                    count,
+                    dim,
+                    config.loss,
+                    None if tables is None else tables[level],
+                    full_table,
+                    model.straight_through,
+                    config.train.contrast,
+                )
+            )
+            self.register_buffer(f"center_{level}", torch.zeros(dim if level else 0))
+            self.register_buffer(f"link_table_{level}", torch.zeros(count, count))
+            if level + 1 < len(config.groups):
+                self.register_buffer(f"parent_{level}", torch.zeros(count, dtype=torch.long))
+        self.layers = nn.ModuleList(layers)
+        self.decoders = nn.ModuleList(decoders)
+        self.classifier = nn.Linear(config.dim, num_classes) if num_classes else None
+
+    @property
+    def is_seeded(self) -> bool:
+        """Whether the graft has set the groups and their tree."""
+        return bool(self.get_buffer("seeded"))
+
+    def graft(self, seeds: Seeds) -> None:
+        """Take over seeded group vectors, parents and link tables; all else stays."""
+        with torch.no_grad():
+            for level, center in enumerate(seeds.centers):
+                vectors = self.layer(level).group_embedding
+                vectors.copy_(torch.from_numpy(center))
+                self.get_buffer(f"link_table_{level}").copy_(torch.from_numpy(seeds.tables[level]))
+            for level, parent in enumerate(seeds.parents):
+                self.get_buffer(f"parent_{level}").copy_(torch.from_numpy(parent))
+            self.get_buffer("seeded").fill_(True)
+
+    @property
+    def parent_maps(self) -> list[Tensor]:
+        """Per level but the last the ``(K_l,)`` parent of each group."""
+        return [self.get_buffer(f"parent_{level}") for level in range(len(self.groups) - 1)]
+
+    def reset_parameters(
+        self, generator: torch.Generator, directions: npt.NDArray[Any] | None = None
+    ) -> None:
+        """Draw all parameters; the first layer starts from given feature directions.
+
+        Args:
+            generator: Source of all draws.
+            directions: ``(num_features, at most layer_dim)`` main directions, or ``None``.
+        """
+        for level in range(len(self.groups)):
+            self.layer(level).reset_parameters(generator)
+            self.decoder(level).reset_parameters(generator)
+        if self.classifier is not None:
+            nn.init.xavier_uniform_(self.classifier.weight, generator=generator)
+            nn.init.zeros_(self.classifier.bias)
+        if directions is not None and directions.shape[1]:
+            first = self.layer(0)
+            start = torch.from_numpy(directions) * self.config.model.init_scale
+            with torch.no_grad():
+                shaped = first.weight.view(first.in_dim, first.heads, first.out_dim)
+                shaped[:, :, : start.shape[1]] = start[:, None, :]
+
+    def encode(
+        self, batch: Batch, tau: float = 1.0, generator: torch.Generator | None = None
+    ) -> list[LayerPass]:
+        """Run the layers one after another.
+
+        Args:
+            batch: Neighbourhoods and inputs.
+            tau: Assignment temperature.
+            generator: Source of Gumbel noise and dropout; ``None`` switches both off.
+        """
+        x: Tensor | FeatureRows = batch.features
+        passes: list[LayerPass] = []
+        for level, block in enumerate(batch.blocks):
+            layer = self.layer(level)
+            held = self.membership_states(level, x, batch.diffused[: block.num_sources])
+            affinity = layer.affinities(held)
+            z = layer.draw(affinity, generator, tau)
+            if level and generator is not None:
+                x = self._dropped(x, generator)
+            h = layer.propagate(x, block, z)
+            if level + 1 < len(batch.blocks):
+                h = _activate(h, self.config.model.activation)
+            passes.append(LayerPass(x, held, affinity, z, h))
+            x = h
+        return passes
+
+    def forward(
+        self,
+        batch: Batch,
+        tau: float = 1.0,
+        generator: torch.Generator | None = None,
+        rounds: int = 1,
+    ) -> Output:
+        """Encode the batch's targets and say which groups they belong to.
+
+        Args:
+            batch: Neighbourhoods and inputs.
+            tau: Assignment temperature.
+            generator: Source of Gumbel noise and dropout; ``None`` switches both off.
+            rounds: How often a node hears its neighbours' groups.
+        """
+        count = batch.num_targets
+        passes = self.encode(batch, tau, generator)
+        affinities = [one.affinity for one in passes]
+        evidence = self.evidence(affinities, batch.blocks[-1], batch.degrees, rounds)
+        memberships = evidence
+        if self.is_seeded:
+            memberships = combine_levels(evidence, self.parent_maps)
+        states = [one.output[:count] for one in passes]
+        return Output(states, [one.z[:count] for one in passes], evidence, memberships)
+
+    def membership_states(
+        self, level: int, x: Tensor | FeatureRows, diffused: Tensor
+    ) -> Tensor | FeatureRows:
+        """Return the vectors a level's groups look at.
+
+        The default joins the diffused features with the layer's input state; ``state`` is the
+        input alone, as in E1.
+        """
+        if not self.uses_diffusion:
+            return x
+        if level == 0:
+            return diffused
+        assert isinstance(x, Tensor)
+        center = self.get_buffer(f"center_{level}")
+        unit = F.normalize(x, dim=1)
+        if self.training and torch.is_grad_enabled():
+            with torch.no_grad():
+                center.lerp_(unit.mean(0), _CENTER_MOMENTUM)
+        # A copy, because the buffer moves on before the backward pass reads it.
+        return torch.cat([diffused, F.normalize(unit - center.clone(), dim=1)], dim=1)
+
+    def evidence(
+        self, affinities: list[Tensor], block: Block, degrees: Tensor, rounds: int
+    ) -> list[Tensor]:
+        """Return per level ``(num_targets, K_l)`` what the layer says by itself.
+
+        Once the groups are seeded a node adds what its neighbours' groups say; further rounds need
+        a block whose sources are its targets.
+        """
+        out: list[Tensor] = []
+        for level, affinity in enumerate(affinities):
+            own = affinity[: block.num_targets]
+            temperature = self.config.model.membership_temperature if self.is_seeded else 1.0
+            if not (self.is_seeded and self.config.model.neighbor_evidence):
+                out.append((own / temperature).softmax(dim=1))
+                continue
+            table = self.get_buffer(f"link_table_{level}")
+            said = affinity[: block.num_sources].softmax(dim=1)
+            logits = own
+            for _ in range(rounds):
+                logits = own + neighbor_evidence(said, table, block, degrees)
+                said = logits.softmax(dim=1)
+            out.append((logits / temperature).softmax(dim=1))
+        return out
+
+    def class_logits(
+        self, states: list[Tensor], generator: torch.Generator | None = None
+    ) -> Tensor:
+        """Return ``(nodes, num_classes)`` logits of E15 from the layers' states."""
+        assert self.classifier is not None
+        joined = torch.cat(states, dim=1)
+        if generator is not None:
+            joined = self._dropped(joined, generator)
+        logits: Tensor = self.classifier(joined)
+        return logits
+
+    def decoder(self, level: int) -> ContextDecoder:
+        """Return the context decoder of a level (from 0)."""
+        decoder = self.decoders[level]
+        assert isinstance(decoder, ContextDecoder)
+        return decoder
+
+    def layer(self, level: int) -> MembershipAttention:
+        """Return the attention layer of a level (from 0)."""
+        layer = self.layers[level]
+        assert isinstance(layer, MembershipAttention)
+        return layer
+
+    def _dropped(self, x: Any, generator: torch.Generator) -> Tensor:
+        rate = self.config.train.dropout
+        if not rate:
+            return x  # type: ignore[no-any-return]
+        keep = torch.rand(x.shape, generator=generator, device=x.device) >= rate
+        return x * keep / (1 - rate)  # type: ignore[no-any-return]
+
+
+def _activate(x: Tensor, name: str) -> Tensor:
+    if name == "identity":
+        return x
+    return F.elu(x) if name == "elu" else F.relu(x)

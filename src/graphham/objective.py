@@ -1,0 +1,190 @@
+"""The training objective of one step, part by part (E14, E16)."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from graphham.batches import Step
+from graphham.config import RunConfig
+from graphham.errors import InputError
+from graphham.graph import Labels
+from graphham.keys import derive_key, numpy_generator
+from graphham.losses import (
+    balance_loss,
+    class_loss,
+    constraint_loss,
+    entropy_loss,
+    seed_loss,
+)
+from graphham.membership import one_hot_straight_through
+from graphham.model import GraphHAMNet, Output
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """Labels as training sees them.
+
+    Args:
+        targets: ``(num_nodes,)`` class codes, or ``(num_nodes, num_classes)`` of zeros and ones.
+        training: ``(num_nodes,)`` mask of the nodes whose labels may be trained on.
+        validation: ``(count,)`` rows kept for early stopping.
+    """
+
+    targets: Tensor
+    training: Tensor
+    validation: Tensor
+
+    @property
+    def is_multi(self) -> bool:
+        """Whether a node may carry several labels."""
+        return self.targets.dim() == 2
+
+    @classmethod
+    def split(
+        cls,
+        labels: Labels,
+        seed: int,
+        share: float,
+        train_rows: object = None,
+        validation_rows: object = None,
+    ) -> Truth:
+        """Divide the known labels into training and validation.
+
+        Args:
+            labels: All labels; unknown ones are left out.
+            seed: Decides the validation nodes.
+            share: Share of the training nodes kept for validation when none are given.
+            train_rows: Rows whose labels may be used; all known ones when not given.
+            validation_rows: Rows kept for early stopping, whose labels are never trained on.
+        """
+        known = torch.from_numpy(labels.known.copy())
+        if labels.codes is not None:
+            targets = torch.from_numpy(labels.codes.astype("int64"))
+        else:
+            assert labels.matrix is not None
+            targets = torch.from_numpy(labels.matrix.toarray().astype("float32"))
+        training = known.clone()
+        if train_rows is not None:
+            chosen = torch.zeros_like(known)
+            chosen[torch.as_tensor(train_rows)] = True
+            training &= chosen
+        if validation_rows is not None:
+            validation = torch.as_tensor(validation_rows).long()
+            validation = validation[known[validation]]
+        else:
+            rows = torch.nonzero(training)[:, 0]
+            generator = numpy_generator(derive_key(seed, "validation"))
+            order = torch.from_numpy(generator.permutation(len(rows)))
+            validation = rows[order[: int(share * len(rows))]].sort().values
+        training[validation] = False
+        if not bool(training.any()):
+            raise InputError("no label is left to train on; give more labels or use --task embed")
+        return cls(targets, training, validation)
+
+
+def loss_parts(
+    model: GraphHAMNet,
+    step: Step,
+    output: Output,
+    truth: Truth | None,
+    seeds: list[Tensor] | None,
+    generator: torch.Generator,
+) -> dict[str, Tensor]:
+    """Return the weighted parts of the objective; their sum is what is minimised.
+
+    Args:
+        model: The network.
+        step: What was encoded.
+        output: The network's answer.
+        truth: Labels, for joint classification.
+        seeds: Per level ``(num_nodes,)`` groups the graft found, once it has happened.
+        generator: Source of dropout before the classifier.
+    """
+    config = model.config
+    parts = {"context": _context_loss(model, step, output)}
+    memberships = [level[step.members] for level in output.memberships]
+    parts["nesting_loss"] = _nesting_loss(config, step, output)
+    parts["balance"] = config.loss.balance_weight * _balance(model, memberships)
+    if config.loss.entropy_weight:
+        entropy = torch.stack([entropy_loss(level) for level in memberships]).sum()
+        parts["entropy"] = config.loss.entropy_weight * entropy
+    if seeds is not None and config.loss.self_training_weight:
+        rows = torch.from_numpy(step.rows)[step.members].to(memberships[0].device)
+        wanted = [level[rows] for level in seeds]
+        parts["seed"] = config.loss.self_training_weight * seed_loss(memberships, wanted)
+    if truth is not None and model.classifier is not None:
+        rows = torch.from_numpy(step.rows)[step.members]
+        chosen = step.members[truth.training[rows]]
+        logits = model.class_logits([state[chosen] for state in output.states], generator)
+        wanted_labels = truth.targets[torch.from_numpy(step.rows)[chosen]].to(logits.device)
+        parts["class"] = config.loss.class_weight * class_loss(logits, wanted_labels)
+    return parts
+
+
+def total_loss(parts: dict[str, Tensor]) -> Tensor:
+    """Return the sum of the parts."""
+    return torch.stack(list(parts.values())).sum()
+
+
+def _context_loss(model: GraphHAMNet, step: Step, output: Output) -> Tensor:
+    """Return the weighted context losses of all layers (E11), each a mean over pairs."""
+    loss = model.config.loss
+    total = output.states[0].new_zeros(())
+    if not loss.context_weight:
+        return total
+    for level, state in enumerate(output.states):
+        decoder = model.decoder(level)
+        z = output.assignments[level]
+        if model.config.model.straight_through:
+            z = one_hot_straight_through(z)
+        if loss.context == "skipgram":
+            h = F.normalize(state, dim=1) if decoder.table is None else state
+            term = decoder.skipgram(
+                h, z, step.anchors, step.positives[level], step.negatives[level]
+            )
+        else:
+            nodes = step.positives[level]
+            valid = nodes >= 0
+            anchors = step.anchors[:, None].expand_as(nodes)[valid]
+            term = decoder.contrast(state, z, anchors, nodes[valid])
+        total = total + loss.context_weight * term
+    return total
+
+
+def _nesting_loss(config: RunConfig, step: Step, output: Output) -> Tensor:
+    """Return the constraints between neighbouring levels (E13)."""
+    loss = config.loss
+    if config.model.straight_through:
+        held = [one_hot_straight_through(z[step.members]) for z in output.assignments]
+    else:
+        # The evidence, not the joint membership: that nests by construction and has nothing to
+        # learn from its own violations.
+        held = [level[step.members] for level in output.evidence]
+    total = held[0].new_zeros(())
+    for lower, upper in itertools.pairwise(held):
+        total = total + constraint_loss(
+            lower, upper, loss.must_link_weight, loss.cannot_link_weight, loss.violation
+        )
+    return total
+
+
+def _balance(model: GraphHAMNet, memberships: list[Tensor]) -> Tensor:
+    """Return KL to even use of the finest groups; a parent may hold as much as its children."""
+    if not model.config.loss.balance_weight:
+        return memberships[0].new_zeros(())
+    share = torch.full_like(memberships[0][0], 1 / model.groups[0]).detach()
+    total = memberships[0].new_zeros(())
+    for level, held in enumerate(memberships):
+        if level:
+            count = model.groups[level]
+            if model.is_seeded:
+                share = share.new_zeros(count).index_add(0, model.parent_maps[level - 1], share)
+            else:
+                share = torch.full_like(held[0], 1 / count).detach()
+        total = total + balance_loss(held, share)
+    return total

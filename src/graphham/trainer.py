@@ -1,0 +1,328 @@
+"""One training loop: steps, the graft, validation, checkpoints, and a clean stop at any moment."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import time
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graphham.batches import Batches, Step
+from graphham.config import RunConfig
+from graphham.context import ContextTable
+from graphham.graph import Graph
+from graphham.inference import full_batch, level_states
+from graphham.inputs import NodeInputs
+from graphham.keys import derive_key, torch_generator
+from graphham.model import Batch, GraphHAMNet
+from graphham.nesting import groups_used, nesting_score
+from graphham.objective import Truth, loss_parts, total_loss
+from graphham.seeding import find_seeds
+from graphham.validation import Validator
+
+if TYPE_CHECKING:
+    from graphham.fitting import Plan
+    from graphham.runs import RunWriter
+
+Status = Literal["complete", "interrupted"]
+
+
+class Listener(Protocol):
+    """Whoever wants to know how training goes, such as a progress bar."""
+
+    def on_plan(self, plan: Plan) -> None:
+        """Hear what is about to be done."""
+
+    def on_start(self, total_epochs: int, start_epoch: int) -> None:
+        """Hear that training begins, or goes on, at ``start_epoch``."""
+
+    def on_epoch(self, epoch: int, record: dict[str, Any]) -> None:
+        """Hear the losses of a finished epoch (from 1)."""
+
+    def on_note(self, text: str) -> None:
+        """Hear something a person should know."""
+
+    def on_end(self, status: str) -> None:
+        """Hear that training is over."""
+
+
+class Silent:
+    """A listener that says nothing."""
+
+    def on_plan(self, plan: Plan) -> None:
+        """Ignore the plan."""
+
+    def on_start(self, total_epochs: int, start_epoch: int) -> None:
+        """Ignore the start."""
+
+    def on_epoch(self, epoch: int, record: dict[str, Any]) -> None:
+        """Ignore the epoch."""
+
+    def on_note(self, text: str) -> None:
+        """Ignore the note."""
+
+    def on_end(self, status: str) -> None:
+        """Ignore the end."""
+
+
+class Trainer:
+    """Fits a network to a graph.
+
+    Args:
+        model: The network; changed in place.
+        graph: Training graph.
+        inputs: Inputs of its nodes.
+        config: Resolved settings.
+        tables: Free context vectors, updated in place; empty when contexts are inductive.
+        truth: Labels for joint classification.
+        validator: Scores the network for early stopping; ``None`` trains all epochs.
+        run: Where metrics and checkpoints go.
+        listener: Who hears about progress.
+    """
+
+    def __init__(
+        self,
+        model: GraphHAMNet,
+        graph: Graph,
+        inputs: NodeInputs,
+        config: RunConfig,
+        tables: list[ContextTable],
+        truth: Truth | None = None,
+        validator: Validator | None = None,
+        run: RunWriter | None = None,
+        listener: Listener | None = None,
+    ) -> None:
+        self.model, self.graph, self.inputs, self.config = model, graph, inputs, config
+        self.tables, self.truth, self.validator, self.run = tables, truth, validator, run
+        self.listener: Listener = listener or Silent()
+        self.batches = Batches(graph, inputs, config, inductive=not tables)
+        self.optimizer = make_optimizer(model, config)
+        self.seeds: list[Tensor] | None = None
+        self.best: dict[str, Tensor] | None = None
+        self.best_score: tuple[float, float] | None = None
+        self.best_epoch = 0
+        self.history: list[dict[str, Any]] = []
+        self._whole: Batch | None = None
+
+    @property
+    def graft_epoch(self) -> int | None:
+        """The epoch (from 0) that begins with the graft; ``None`` when there is none."""
+        if self.config.model.nesting != "graft":
+            return None
+        return max(1, round(self.config.train.graft_at * self.config.train.epochs))
+
+    def fit(self, resume: bool = False) -> Status:
+        """Train until done, stopped early, or interrupted; leave the best state in the model."""
+        start = self._restore() if resume else 0
+        epochs = self.config.train.epochs
+        self.listener.on_start(epochs, start)
+        status: Status = "complete"
+        saved = time.monotonic()
+        try:
+            for epoch in range(start, epochs):
+                self._epoch(epoch)
+                stop = self._validate(epoch)
+                self._report(epoch)
+                if time.monotonic() - saved >= self.config.train.checkpoint_every:
+                    self._save(epoch + 1)
+                    saved = time.monotonic()
+                if stop:
+                    break
+        except KeyboardInterrupt:
+            status = "interrupted"
+            self.listener.on_note("stopped on request; finishing with the best state so far")
+        if self.graft_epoch is not None and not self.model.is_seeded:
+            self._graft()
+        if self.best is not None:
+            self.model.load_state_dict(self.best)
+        self.listener.on_end(status)
+        return status
+
+    def _epoch(self, epoch: int) -> None:
+        began = time.perf_counter()
+        if epoch == self.graft_epoch:
+            self._graft()
+        sums: dict[str, float] = {}
+        used = [np.zeros(count, dtype=np.int64) for count in self.model.groups]
+        count = 0
+        for step in self.batches.epoch(epoch):
+            parts, groups = self._step(step, epoch)
+            for name, value in parts.items():
+                sums[name] = sums.get(name, 0.0) + value
+            for level, codes in enumerate(groups):
+                used[level] += np.bincount(codes, minlength=len(used[level]))
+            count += 1
+        record: dict[str, Any] = {"epoch": epoch + 1}
+        record |= {name: value / count for name, value in sums.items()}
+        record["loss"] = sum(sums.values()) / count
+        for level, sizes in enumerate(used):
+            record[f"used_{level + 1}"] = int((sizes >= 0.01 * sizes.sum()).sum())
+        record["seconds"] = time.perf_counter() - began
+        self.history.append(record)
+
+    def _step(self, step: Step, epoch: int) -> tuple[dict[str, float], list[Any]]:
+        self.model.train()
+        generator = torch_generator(derive_key(step.key, "network"), self.config.device)
+        tau = self._tau(epoch)
+        output = self.model(step.batch, tau, generator)
+        parts = loss_parts(self.model, step, output, self.truth, self.seeds, generator)
+        self.optimizer.zero_grad(set_to_none=True)
+        total_loss(parts).backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.train.clip)
+        self.optimizer.step()
+        for table in self.tables:
+            table.step(self.config.train.table_lr)
+        groups = [level[step.members].argmax(1).cpu().numpy() for level in output.evidence]
+        return {name: float(value.detach()) for name, value in parts.items()}, groups
+
+    def _tau(self, epoch: int) -> float:
+        model, epochs = self.config.model, max(self.config.train.epochs - 1, 1)
+        return float(model.tau * (model.tau_end / model.tau) ** (epoch / epochs))
+
+    def whole(self) -> Batch:
+        """Return the batch of all nodes with all neighbours, built once."""
+        if self._whole is None:
+            self._whole = full_batch(self.model, self.inputs, self.graph)
+        return self._whole
+
+    def _graft(self) -> None:
+        """Seed groups, tree and link tables from the states learned so far."""
+        config = self.config
+        seeds = find_seeds(
+            level_states(self.model, self.whole()),
+            self.graph,
+            self.model.groups,
+            derive_key(config.seed, "graft"),
+            config.model.affinity_scale,
+            config.model.neighbor_evidence,
+        )
+        self.model.graft(seeds)
+        self.seeds = [torch.from_numpy(codes).to(config.device) for codes in seeds.codes]
+        # Momentum gathered for the old group vectors means nothing for the new ones.
+        for level in range(len(self.model.groups)):
+            self.optimizer.state.pop(self.model.layer(level).group_embedding, None)
+
+    def _validate(self, epoch: int) -> bool:
+        """Score the network where due, keep the best state; say whether to stop early."""
+        if self.validator is None:
+            return False
+        train = self.config.train
+        graft = self.graft_epoch
+        if graft is not None and epoch < graft:
+            return False
+        last = epoch + 1 == train.epochs
+        if (epoch + 1) % train.evaluate_every and not last:
+            return False
+        score = self.validator.score(self.model, self.whole())
+        self.history[-1]["validation"] = score[0]
+        if self.best_score is None or score > self.best_score:
+            self.best_score, self.best_epoch = score, epoch + 1
+            self.best = copy.deepcopy(self.model.state_dict())
+        return epoch + 1 - self.best_epoch >= train.patience
+
+    def _report(self, epoch: int) -> None:
+        record = self.history[-1]
+        if self.run is not None:
+            self.run.log(record)
+        self.listener.on_epoch(epoch + 1, record)
+
+    def _save(self, epoch: int) -> None:
+        """Write a checkpoint from which training goes on exactly as if never stopped."""
+        if self.run is None:
+            return
+        arrays: dict[str, Any] = {f"model.{k}": v for k, v in self.model.state_dict().items()}
+        if self.best is not None:
+            arrays |= {f"best.{k}": v for k, v in self.best.items()}
+        for index, values in self.optimizer.state_dict()["state"].items():
+            arrays |= {f"adam.{index}.{k}": torch.as_tensor(v) for k, v in values.items()}
+        for level, table in enumerate(self.tables):
+            arrays[f"table.{level}.weight"] = table.weight
+            arrays[f"table.{level}.squares"] = table.squares
+        for level, codes in enumerate(self.seeds or []):
+            arrays[f"seeds.{level}"] = codes
+        meta = {
+            "epoch": epoch,
+            "best_score": self.best_score,
+            "best_epoch": self.best_epoch,
+            "history": self.history,
+        }
+        self.run.save_checkpoint(arrays, meta)
+
+    def _restore(self) -> int:
+        """Take up the last checkpoint; return the epoch to go on with."""
+        held = self.run.load_checkpoint() if self.run is not None else None
+        if held is None:
+            if self.run is not None:
+                self.run.truncate_log(0)
+            return 0
+        arrays = {name: torch.as_tensor(value) for name, value in held[0].items()}
+        meta = held[1]
+        self.model.load_state_dict(_under(arrays, "model."))
+        self.best = _under(arrays, "best.") or None
+        state: dict[int, dict[str, Tensor]] = {}
+        for name, value in _under(arrays, "adam.").items():
+            index, field = name.split(".", 1)
+            state.setdefault(int(index), {})[field] = value
+        groups = self.optimizer.state_dict()["param_groups"]
+        self.optimizer.load_state_dict({"state": state, "param_groups": groups})
+        for level, table in enumerate(self.tables):
+            table.weight.copy_(arrays[f"table.{level}.weight"])
+            table.squares.copy_(arrays[f"table.{level}.squares"])
+        if "seeds.0" in arrays:
+            self.seeds = [arrays[f"seeds.{level}"] for level in range(len(self.model.groups))]
+        score = meta["best_score"]
+        self.best_score = None if score is None else (score[0], score[1])
+        self.best_epoch = meta["best_epoch"]
+        self.history = list(meta["history"])
+        epoch = int(meta["epoch"])
+        assert self.run is not None
+        self.run.truncate_log(epoch)
+        return epoch
+
+
+def make_optimizer(model: GraphHAMNet, config: RunConfig) -> torch.optim.Adam:
+    """Return Adam with weight decay on transformations and classifier only (never on groups)."""
+    decayed: list[Tensor] = []
+    free: list[Tensor] = []
+    for name, parameter in model.named_parameters():
+        heavy = name.endswith((".weight", ".shortcut")) and "decoders" not in name
+        (decayed if heavy else free).append(parameter)
+    return torch.optim.Adam(
+        [
+            {"params": decayed, "weight_decay": config.train.weight_decay},
+            {"params": free, "weight_decay": 0.0},
+        ],
+        lr=config.train.lr,
+    )
+
+
+def collapse_notes(groups: list[Any], counts: tuple[int, ...]) -> list[str]:
+    """Return one sentence for every level whose groups have collapsed, with what to change.
+
+    Args:
+        groups: Per level the ``(num_nodes,)`` group of each node.
+        counts: Groups asked for per level.
+    """
+    notes: list[str] = []
+    for level, (codes, count) in enumerate(zip(groups, counts, strict=True)):
+        used = groups_used(codes, count)
+        if count > 1 and used < 0.5 * count:
+            notes.append(
+                f"level {level + 1} uses only {used} of {count} groups; ask for fewer with "
+                f"--groups, or raise loss.balance_weight"
+            )
+    for level, (low, high) in enumerate(itertools.pairwise(groups)):
+        if counts[level + 1] > 1 and nesting_score(low, high) < 0.5:
+            notes.append(
+                f"levels {level + 1} and {level + 2} hardly nest; use model.nesting = 'graft' or "
+                f"raise loss.must_link_weight"
+            )
+    return notes
+
+
+def _under(arrays: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {k[len(prefix) :]: v for k, v in arrays.items() if k.startswith(prefix)}
