@@ -191,10 +191,8 @@ def estimate_memory(graph: Graph, config: RunConfig, groups: tuple[int, ...]) ->
     n, stored = graph.num_nodes, graph.num_stored
     heads, dim = config.model.heads, config.layer_dim
     width = graph.num_features or config.inputs.structural_dim
-    if sp.issparse(graph.features):
-        held = 24 * int(graph.features.nnz)
-    else:
-        held = 12 * n * width
+    x: Any = graph.features
+    held = 24 * int(x.nnz) if sp.issparse(x) else 12 * n * width
     held += 12 * stored + 16 * n * config.inputs.diffusion_dim
     if config.loss.context_table in ("factored", "full"):
         each = sum(groups) if config.loss.context_table == "full" else len(groups)

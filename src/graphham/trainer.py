@@ -171,7 +171,7 @@ class Trainer:
         output = self.model(step.batch, tau, generator)
         parts = loss_parts(self.model, step, output, self.truth, self.seeds, generator)
         self.optimizer.zero_grad(set_to_none=True)
-        total_loss(parts).backward()
+        total_loss(parts).backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.train.clip)
         self.optimizer.step()
         for table in self.tables:

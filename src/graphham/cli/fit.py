@@ -146,14 +146,15 @@ def fit(
       graphham fit edges.csv --features nodes.parquet --labels nodes.parquet:topic
       graphham fit cora --task classify --groups 12,5 --seed 1 --out runs/classes
     """
-    from graphham.config import make_config, read_config
+    from graphham.config import make_config
 
     if resume and overwrite:
         raise InputError("--resume continues a run and --overwrite replaces it; give one of them")
-    chosen = make_config(
-        read_config(config) if config is not None else {},
+    given = [
+        read_settings(config) if config is not None else {},
         parse_settings(settings or []),
         {
+            "preset": preset,
             "task": task,
             "groups": parse_groups(groups),
             "dim": dim,
@@ -162,11 +163,11 @@ def fit(
             "device": device,
             "train.workers": workers,
         },
-        preset=preset,
-    )
+    ]
+    chosen = make_config(*given)
     # Refused before the graph is read: that may take minutes.
     if out is not None:
-        _check_place(Path(out), resume, overwrite)
+        _check_place(Path(out), resume, overwrite, given)
 
     from graphham.console import Screen
 
@@ -174,7 +175,7 @@ def fit(
     options = GraphOptions(features, labels, id_column, source, target, weight, directed, isolated)
     opened = read_and_report(screen, graph, options)
     place = Path(out) if out is not None else Path("runs") / (opened.name or "graph")
-    _check_place(place, resume, overwrite)
+    _check_place(place, resume, overwrite, given)
     run = fit_and_report(screen, opened, chosen, place, resume=resume, overwrite=overwrite)
     if run.summary.get("status") == "interrupted":
         screen.remark(
@@ -218,6 +219,40 @@ def parse_settings(pairs: list[str]) -> dict[str, Any]:
     return found
 
 
+def read_settings(path: str | Path) -> dict[str, Any]:
+    """Read settings from TOML; what a run's ``config.toml`` says about its graph is no setting."""
+    from graphham.config import read_config
+
+    return {name: value for name, value in read_config(path).items() if name != "graph"}
+
+
+def check_settings_kept(out: Path, given: list[dict[str, Any]]) -> None:
+    """Refuse to resume a run with other settings than it was started with."""
+    from graphham.config import make_config
+
+    partial = out.with_name(f"{out.name}.partial")
+    begun = next((f for f in (partial, out) if (f / "config.toml").is_file()), None)
+    if begun is None:
+        return  # there is nothing to resume, and whoever opens the run says so
+    kept = read_settings(begun / "config.toml")
+    before, after = (_flat(make_config(kept, *more).to_dict()) for more in ([], given))
+    for name, value in after.items():
+        if before.get(name) != value:
+            raise InputError(
+                f"a resumed run keeps its settings, but {name} was {before.get(name)!r} and is "
+                f"now {value!r}; leave it out, or start a new run with another --out"
+            )
+
+
+def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        flat |= (
+            _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
+        )
+    return flat
+
+
 def read_and_report(screen: Screen, source: str, options: GraphOptions) -> Graph:
     """Open a graph and say what was seen and how long it took."""
     from graphham.io import describe
@@ -258,7 +293,9 @@ def fit_and_report(
     return run
 
 
-def _check_place(out: Path, resume: bool, overwrite: bool) -> None:
+def _check_place(out: Path, resume: bool, overwrite: bool, given: list[dict[str, Any]]) -> None:
+    if resume:
+        check_settings_kept(out, given)
     if out.exists() and not (resume or overwrite):
         raise InputError(
             f"the run folder {out} exists already; choose another --out or give --overwrite"
