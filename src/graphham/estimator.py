@@ -1,5 +1,7 @@
-"""GraphHAM as an estimator: the object most users meet. A thin face over the same functions as the
-command line; scikit-learn's conventions hold (``clone``, ``get_params``, ``set_params``).
+"""GraphHAM as an estimator: the object most users meet.
+
+A thin face over the same functions as the command line; scikit-learn's conventions hold (``clone``,
+``get_params``, ``set_params``).
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ if TYPE_CHECKING:
 class GraphHAM:
     """Node embeddings with a nested hierarchy of latent groups.
 
-    Arguments are only stored; everything happens in :meth:`fit`, and a second fit forgets the first.
+    Arguments are only stored; everything happens in :meth:`fit`, and a second fit forgets the
+    first.
 
     Args:
         groups: Groups per level, fine to coarse, such as ``(12, 5)``; chosen from the graph when
