@@ -51,11 +51,17 @@ _HOMES = {
 }
 
 
-def load(path: str | Path) -> GraphHAM:
-    """Return the fitted model of a run folder, ready to transform and explain."""
+def load(path: str | Path, graph: Any = None) -> GraphHAM:
+    """Return the fitted model of a run folder, ready to transform other graphs.
+
+    Args:
+        path: The run folder.
+        graph: The graph it was fitted on, in any form ``fit`` takes; ``explain`` and
+            ``groups_table`` need it.
+    """
     from graphham.estimator import GraphHAM
 
-    return GraphHAM.load(path)
+    return GraphHAM.load(path, graph)
 
 
 def open_run(path: str | Path) -> Run:

@@ -38,21 +38,20 @@ class Screen:
 
     @property
     def is_live(self) -> bool:
-        """Whether lines can be redrawn."""
-        return self.console.is_terminal
+        """Whether lines can be redrawn; colours forced into a log file do not make it one."""
+        return self.console.is_terminal and self.console.file.isatty()
 
     def say(self, label: str, lines: str | Iterable[str]) -> None:
         """Print one or more lines under a label."""
         if self.quiet:
             return
         for number, line in enumerate([lines] if isinstance(lines, str) else lines):
-            head = Text(f"{'' if number else label:<{LABEL_WIDTH}}", style="bold")
-            self.console.print(head + Text(line))
+            head = f"{'' if number else label:<{LABEL_WIDTH}}"
+            self.console.print(Text.assemble((head, "bold"), line))
 
     def remark(self, text: str) -> None:
         """Print something the user should not miss, even when quiet."""
-        head = Text(f"{'Note':<{LABEL_WIDTH}}", style="bold yellow")
-        self.console.print(head + Text(text))
+        self.console.print(Text.assemble((f"{'Note':<{LABEL_WIDTH}}", "bold yellow"), text))
 
     def plain(self, text: str = "") -> None:
         """Print text as it is."""

@@ -32,6 +32,8 @@ def graphham(
 ) -> Graphham:
     """Run the command line in this process, inside an empty folder."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    monkeypatch.setenv("COLUMNS", "100")  # help is wrapped to the width of the terminal
 
     def run(*arguments: str) -> Outcome:
         capsys.readouterr()

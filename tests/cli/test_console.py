@@ -3,8 +3,14 @@
 import io
 
 import pytest
+from rich.console import Console
 
 from graphham.console import Screen, TrainingProgress, clock, group_lines, loss_text, tree_lines
+
+
+@pytest.fixture(autouse=True)
+def no_forced_colours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
 
 
 class Plan:
@@ -54,14 +60,24 @@ def test_a_file_gets_few_lines_and_the_last_epoch(monkeypatch: pytest.MonkeyPatc
     assert lines[-1] == "Note      a group is empty"
 
 
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
 def test_a_terminal_gets_a_live_bar() -> None:
-    file = io.StringIO()
+    file = Terminal()
     screen = Screen(file=file)
-    screen.console._force_terminal = True
+    # A terminal whatever this machine's environment says about terminals and colours.
+    screen.console = Console(
+        file=file, force_terminal=True, color_system="standard", width=120, _environ={}
+    )
+    screen.say("Reading", "plain text")
     with TrainingProgress(screen) as progress:
         progress.on_start(4, 2)
         progress.on_epoch(3, {"loss": 1.5})
         progress.on_epoch(4, {"loss": 1.25})
+    assert "\x1b[1mReading   \x1b[0mplain text\n" in file.getvalue()  # only the label is bold
     assert "epoch 4/4" in file.getvalue()
     assert "loss 1.250" in file.getvalue()
 

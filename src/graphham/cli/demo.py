@@ -106,7 +106,8 @@ def _show(screen: Screen, run: Run, graph: Graph) -> None:
         [
             "graphham fit debian --out runs/debian        a map of 63,436 software packages",
             "graphham fit YOUR_EDGES.csv --out runs/mine  your own graph, with your own ids",
-            f"python: import graphham as gh; gh.load({str(run.path)!r}).explain({rows[0]['id']!r})",
+            f"python: import graphham as gh; model = gh.load({str(run.path)!r}, 'cora')",
+            f"        print(model.explain({rows[0]['id']!r}))",
         ],
     )
 
