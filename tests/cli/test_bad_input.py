@@ -179,6 +179,14 @@ def classes_without_labels(folder: Path) -> tuple[list[str], str]:
     return ["fit", _edges(folder, _EDGES), "--task", "classify", "--groups", "2,1"], "label"
 
 
+def unknown_device(folder: Path) -> tuple[list[str], str]:
+    return ["fit", _edges(folder, _EDGES), "--device", "banana"], "'banana'"
+
+
+def absent_device(folder: Path) -> tuple[list[str], str]:
+    return ["fit", _edges(folder, _EDGES), "--device", "cuda:99"], "'cuda:99'"
+
+
 def a_run_as_graph(folder: Path) -> tuple[list[str], str]:
     (folder / "run").mkdir()
     (folder / "run" / "hierarchy.json").write_text("{}")

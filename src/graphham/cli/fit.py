@@ -165,6 +165,7 @@ def fit(
         },
     ]
     chosen = make_config(*given)
+    check_device(chosen.device)
     # Refused before the graph is read: that may take minutes.
     if out is not None:
         _check_place(Path(out), resume, overwrite, given)
@@ -217,6 +218,20 @@ def parse_settings(pairs: list[str]) -> dict[str, Any]:
         except tomllib.TOMLDecodeError:
             found[name.strip()] = value.strip()
     return found
+
+
+def check_device(name: str) -> None:
+    """Refuse a device that torch does not know or that this machine does not have."""
+    if name == "cpu":
+        return  # do not load torch to learn what everybody has
+    import torch
+
+    try:
+        torch.zeros(1, device=name)
+    except (RuntimeError, AssertionError, NotImplementedError):
+        raise InputError(
+            f"the device {name!r} cannot be used here; leave --device out to compute on the cpu"
+        ) from None
 
 
 def read_settings(path: str | Path) -> dict[str, Any]:
