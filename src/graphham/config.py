@@ -310,6 +310,9 @@ def make_config(*sources: Mapping[str, Any], preset: str | None = None) -> RunCo
     given: dict[str, Any] = {}
     for source in sources:
         given = _merge(given, _nested(source))
+    if isinstance(given.get("graph"), Mapping):
+        # The config.toml of a run also says which graph it was fitted to; that is no setting.
+        del given["graph"]
     chosen = preset or given.get("preset", "default")
     if chosen not in ("default", "paper"):
         raise InputError(f"there is no preset {chosen!r}; choose default or paper")
