@@ -317,9 +317,9 @@ def fit_to_run(
         config = make_config(writer.config)
         _check_same_graph(writer, graph)
     else:
-        plan = plan_fit(graph.validate(), config)
-        config = plan.config
-        writer = start_run(out, {**config.to_dict(), "graph": _graph_facts(graph)}, overwrite)
+        facts = _graph_facts(graph.validate())
+        resolved = plan_fit(graph, config).config.to_dict()
+        writer = start_run(out, {**resolved, "graph": facts}, overwrite)
     with writer:
         fitted = fit_graph(graph, config, run=writer, resume=resume, listener=listener)
         return writer.finish(
