@@ -1,0 +1,150 @@
+"""The folder of a fitted method: the files of a run folder, as far as a method has them.
+
+``config.toml`` holds the settings, ``model.safetensors`` the arrays, ``nodes.parquet`` one row per
+node, ``embedding.npy`` the vectors, ``metrics.jsonl`` the training log and ``summary.json`` the
+rest. GraphHAM itself writes a whole run folder, which adds its groups and hierarchy.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from graphham import __version__
+from graphham.atomic import plain, sync, without_none, write_bytes, write_json
+from graphham.baselines.base import Method
+from graphham.checkpoints import read_tensors, write_tensors
+from graphham.errors import InputError
+from graphham.ids import NodeIds
+
+FORMAT = "graphham-method"
+VERSION = 1
+
+
+def save_method(method: Method, path: str | Path) -> None:
+    """Write a fitted method to a new folder, whole or not at all."""
+    final = Path(path)
+    if final.exists() or final.is_symlink():
+        raise InputError(f"{final} exists already; choose another folder or remove it first")
+    try:
+        final.parent.mkdir(parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(prefix=f".{final.name}.", dir=final.parent))
+    except OSError as error:
+        raise InputError(f"cannot write {final}: {error.strerror}; choose another place") from error
+    try:
+        _write_files(method, partial)
+        sync(partial)
+        partial.chmod(0o755)
+        partial.rename(final)
+    except OSError as error:
+        raise InputError(f"cannot write {final}: {error.strerror}; choose another place") from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def load_method(path: str | Path) -> Method:
+    """Load the method of a folder written by :func:`save_method` or of a GraphHAM run."""
+    from graphham.methods import make_method
+
+    folder = Path(path)
+    summary = _read_json(folder)
+    if summary.get("format") == "graphham-run":
+        about = summary.get("method") or {"name": "graphham", "settings": {}}
+        method = make_method(about["name"], **about.get("settings", {}))
+        method._restore_run(folder)  # type: ignore[attr-defined]
+        return method
+    if summary.get("format") != FORMAT:
+        raise InputError(f"{folder} is not a fitted method: its summary.json is not from graphham")
+    if summary.get("format_version", 0) > VERSION:
+        raise InputError(
+            f"{folder} has format {summary['format_version']}, this graphham reads up to {VERSION};"
+            f" install a newer graphham"
+        )
+    method = make_method(summary["method"]["name"], **summary["method"]["settings"])
+    arrays = read_tensors(folder / "model.safetensors")
+    method.ids_ = _read_ids(folder / "nodes.parquet")
+    method.embedding_ = _read_vectors(folder / "embedding.npy")
+    method.class_scores_ = arrays.get("outputs.class_scores")
+    levels = [k for k in arrays if k.startswith("outputs.level.")]
+    method.levels_ = [arrays[f"outputs.level.{i}"] for i in range(1, len(levels) + 1)] or None
+    method.classes_ = tuple(summary["classes"])
+    method.validation_ = summary["validation"]
+    method.cost_ = dict(summary["cost"])
+    text = (folder / "metrics.jsonl").read_text("utf-8")
+    method.history_ = [json.loads(line) for line in text.splitlines()]
+    state = {k: v for k, v in arrays.items() if not k.startswith("outputs.")}
+    method._restore(state, summary["facts"])
+    return method
+
+
+def _write_files(method: Method, folder: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    import tomli_w
+
+    about: Mapping[str, Any] = {"name": method.name, "settings": method.get_params()}
+    config = {"method": method.name, **method.get_params()}
+    write_bytes(folder / "config.toml", tomli_w.dumps(without_none(plain(config))).encode())
+    arrays = dict(method._state())
+    columns: dict[str, Any] = {"id": method.ids_.to_arrow()}
+    if method.class_scores_ is not None:
+        arrays["outputs.class_scores"] = method.class_scores_
+        best = method.class_scores_.argmax(1)
+        columns["prediction"] = pa.array([str(method.classes_[code]) for code in best.tolist()])
+    for number, codes in enumerate(method.levels_ or [], 1):
+        arrays[f"outputs.level.{number}"] = codes
+        columns[f"group_{number}"] = pa.array(codes)
+    write_tensors(folder / "model.safetensors", arrays)
+    pq.write_table(pa.table(columns), folder / "nodes.parquet", compression="zstd")
+    np.save(folder / "embedding.npy", np.ascontiguousarray(method.embedding_), allow_pickle=False)
+    lines = [json.dumps(plain(record)) + "\n" for record in method.history_]
+    write_bytes(folder / "metrics.jsonl", "".join(lines).encode())
+    write_json(
+        folder / "summary.json",
+        {
+            "format": FORMAT,
+            "format_version": VERSION,
+            "graphham_version": __version__,
+            "method": about,
+            "classes": list(method.classes_),
+            "validation": method.validation_,
+            "cost": method.cost_,
+            "facts": method._facts(),
+        },
+    )
+
+
+def _read_json(folder: Path) -> dict[str, Any]:
+    path = folder / "summary.json"
+    if not path.is_file():
+        raise InputError(f"{folder} is not the folder of a fitted method: it has no summary.json")
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} is damaged or cut short ({error}); fit it again") from error
+    if not isinstance(found, dict):
+        raise InputError(f"{path} is not from graphham; give the folder of a fitted method")
+    return found
+
+
+def _read_ids(path: Path) -> NodeIds:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return NodeIds(pq.read_table(path, columns=["id"])["id"])
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{path} is damaged ({error}); fit the method again") from error
+
+
+def _read_vectors(path: Path) -> Any:
+    try:
+        return np.load(path, allow_pickle=False)
+    except (ValueError, OSError, EOFError) as error:
+        raise InputError(f"{path} is damaged ({error}); fit the method again") from error

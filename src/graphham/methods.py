@@ -1,0 +1,104 @@
+"""The registry: every method by name, loaded when asked for."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from graphham.errors import InputError
+
+if TYPE_CHECKING:
+    from graphham.baselines.base import Method
+
+_BOTH = frozenset({"classify", "links"})
+_CLASSIFY = frozenset({"classify"})
+_LINKS = frozenset({"links"})
+
+# name -> (module, class, one line, tasks); the line and the tasks stand here so that listing the
+# methods imports none of them.
+_METHODS: dict[str, tuple[str, str, str, frozenset[str]]] = {
+    "graphham": (
+        "graphham.baselines.ham",
+        "GraphHAMMethod",
+        "membership attention over a nested hierarchy of groups (default preset)",
+        _BOTH,
+    ),
+    "graphham-no-lambda": (
+        "graphham.baselines.ham",
+        "NoGroupAttention",
+        "GraphHAM without group attention",
+        _BOTH,
+    ),
+    "graphham-no-q": (
+        "graphham.baselines.ham",
+        "NoGroupContext",
+        "GraphHAM whose context vectors do not depend on groups",
+        _BOTH,
+    ),
+    "graphham-no-reg": (
+        "graphham.baselines.ham",
+        "NoConstraints",
+        "GraphHAM without must-link and cannot-link constraints",
+        _BOTH,
+    ),
+    "graphham-paper": (
+        "graphham.baselines.ham",
+        "PaperGraphHAM",
+        "GraphHAM as printed in the paper (preset paper)",
+        _BOTH,
+    ),
+}
+
+
+def method_names() -> list[str]:
+    """Return the names of all methods."""
+    return list(_METHODS)
+
+
+def method_rows() -> list[tuple[str, str, frozenset[str]]]:
+    """Return name, one line and tasks (``classify``, ``links``) of all methods."""
+    return [(name, line, tasks) for name, (_, _, line, tasks) in _METHODS.items()]
+
+
+def method_class(name: str) -> type[Method]:
+    """Return the class of a method.
+
+    Raises:
+        InputError: There is no such method; the nearest name is suggested.
+    """
+    if name not in _METHODS:
+        near = difflib.get_close_matches(str(name), _METHODS, n=1, cutoff=0.4)
+        hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(_METHODS)}"
+        raise InputError(f"there is no method {name!r}; {hint}")
+    module, attribute, _, _ = _METHODS[name]
+    found: type[Method] = getattr(importlib.import_module(module), attribute)
+    return found
+
+
+def make_method(name: str, **settings: Any) -> Method:
+    """Make a method by name.
+
+    Args:
+        name: One of :func:`method_names`.
+        **settings: Its settings; ``seed`` and ``dim`` are everybody's.
+
+    Raises:
+        InputError: There is no such method or setting.
+    """
+    chosen = method_class(name)
+    known = chosen.setting_names()
+    for setting in settings:
+        if setting not in known:
+            near = difflib.get_close_matches(setting, known, n=1, cutoff=0.4)
+            hint = f"did you mean {near[0]!r}?" if near else f"it takes {', '.join(known)}"
+            raise InputError(f"the method {name} has no setting {setting!r}; {hint}")
+    return chosen(**settings)
+
+
+def load_method(path: str | Path) -> Method:
+    """Load a fitted method of any kind from its folder."""
+    from graphham.baselines.saving import load_method as load
+
+    return load(path)
