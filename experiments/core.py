@@ -1,11 +1,12 @@
 """Measure what the core promises: planted hierarchies, and Cora unsupervised, classified, linked.
 
 Every cell is one small JSON file under ``experiments/results/core``; a finished cell is never run
-again, so the command resumes where it stopped and several processes may share the work. ``--report``
-prints the table from the stored cells.
+again, so the command resumes where it stopped and several processes may share the work. Without a
+family it prints the table of the stored cells. ``presets`` measures what each difference between
+the two presets is worth, one change at a time, on Cora.
 
-    python experiments/core.py planted embed classify links
-    python experiments/core.py --report
+    python experiments/core.py planted embed classify links presets
+    python experiments/core.py
 """
 
 from __future__ import annotations
@@ -73,39 +74,80 @@ def classify_cells() -> Iterator[Cell]:
     """Yield five folds of three split seeds; labels of the test fold are never seen."""
     for split in range(3):
         for fold in range(5):
+            yield "cora-classify", f"{split}-{fold}", classify_cell(split, fold)
 
-            def run(split: int = split, fold: int = fold) -> dict[str, Any]:
-                graph = cora()
-                assert graph.labels is not None and graph.labels.codes is not None
-                codes = graph.labels.codes
-                train, test = folds(codes, split)[fold]
-                fitted = fit(graph, seed=split, task="classify", train_rows=train)
-                prediction = fitted.result.prediction
-                said = prediction.codes
-                return {
-                    "accuracy": float((said[test] == codes[test]).mean()),
-                    "nmi_2_test": nmi(codes[test], fitted.result.groups[1][test]),
-                    **held(fitted),
-                }
 
-            yield "cora-classify", f"{split}-{fold}", run
+def classify_cell(split: int, fold: int, **settings: Any) -> Callable[[], dict[str, Any]]:
+    """Return one fold of node classification on Cora."""
+
+    def run() -> dict[str, Any]:
+        graph = cora()
+        codes = graph.labels.codes
+        train, test = folds(codes, split)[fold]
+        fitted = fit(graph, seed=split, task="classify", train_rows=train, **settings)
+        said = fitted.result.prediction.codes
+        return {
+            "accuracy": float((said[test] == codes[test]).mean()),
+            "nmi_2_test": nmi(codes[test], fitted.result.groups[1][test]),
+            **held(fitted),
+        }
+
+    return run
 
 
 def links_cells() -> Iterator[Cell]:
     """Yield four splits: a fifth of the edges tested, a twentieth set aside, layer-1 cosines."""
     for seed in range(4):
+        yield "cora-links", str(seed), links_cell(seed)
 
-        def run(seed: int = seed) -> dict[str, Any]:
-            graph = cora()
-            edges = graph.edge_list()
-            order = np.random.default_rng([seed, 20]).permutation(len(edges))
-            test, aside = np.split(edges[order[: len(edges) // 4]], [len(edges) // 5])
-            rest = graph.without_edges(np.concatenate([test, aside]))
-            fitted = fit(rest, seed=seed, groups=(16, 7))
-            layer = fitted.result.layer(1)
-            return {**link_scores(graph, test, layer, seed), **held(fitted)}
 
-        yield "cora-links", str(seed), run
+def links_cell(seed: int, **settings: Any) -> Callable[[], dict[str, Any]]:
+    """Return one split of link prediction on Cora, which also scores the unsupervised groups."""
+
+    def run() -> dict[str, Any]:
+        graph = cora()
+        edges = graph.edge_list()
+        order = np.random.default_rng([seed, 20]).permutation(len(edges))
+        test, aside = np.split(edges[order[: len(edges) // 4]], [len(edges) // 5])
+        rest = graph.without_edges(np.concatenate([test, aside]))
+        fitted = fit(rest, seed=seed, groups=(16, 7), **settings)
+        return {**link_scores(graph, test, fitted.result.layer(1), seed), **held(fitted)}
+
+    return run
+
+
+# One change at a time, from the default preset towards the paper's; then the paper's and back.
+CHANGES: dict[str, dict[str, Any]] = {
+    "default": {},
+    "levels-independent": {"model.nesting": "none"},
+    "groups-see-state": {"model.nesting": "none", "model.membership_input": "state"},
+    "no-neighbor-evidence": {"model.neighbor_evidence": False},
+    "minus-lambda": {"model.group_score": "none"},
+    "minus-q": {"loss.group_context": False},
+    "minus-reg": {"loss.must_link_weight": 0.0, "loss.cannot_link_weight": 0.0},
+    "no-balance": {"loss.balance_weight": 0.0},
+    "no-self-training": {"loss.self_training_weight": 0.0},
+    "skipgram": {"loss.context": "skipgram"},
+    "literal-product": {"model.product": "literal"},
+    "literal-gumbel": {"model.assignment": "literal"},
+    "no-gumbel": {"model.assignment": "mean"},
+    "glorot": {"model.init": "glorot"},
+    "no-feature-dropout": {"train.feature_dropout": 0.0},
+    "no-edge-dropout": {"train.edge_dropout": 0.0},
+    "four-heads": {"model.heads": 4},
+    "residual": {"model.residual": True},
+    "paper": {"preset": "paper"},
+    "paper-balanced": {"preset": "paper", "loss.balance_weight": 0.5},
+}
+
+
+def preset_cells() -> Iterator[Cell]:
+    """Yield every change: four link splits, five folds of nodes."""
+    for name, settings in CHANGES.items():
+        for seed in range(4):
+            yield f"preset-links-{name}", str(seed), links_cell(seed, **settings)
+        for fold in range(5):
+            yield f"preset-classify-{name}", str(fold), classify_cell(0, fold, **settings)
 
 
 def fit(graph: Any, *, train_rows: Any = None, **settings: Any) -> Any:
@@ -223,6 +265,7 @@ FAMILIES = {
     "embed": embed_cells,
     "classify": classify_cells,
     "links": links_cells,
+    "presets": preset_cells,
 }
 
 
@@ -271,11 +314,9 @@ def _rounded(cell: dict[str, Any]) -> dict[str, Any]:
 
 def main() -> None:
     """Run the named families, or print the report."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("families", nargs="*", help="what to measure")
-    parser.add_argument("--report", action="store_true", help="print the stored numbers")
+    form = argparse.RawTextHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
+    parser.add_argument("families", nargs="*", help="planted embed classify links presets")
     given = parser.parse_args()
     if given.families:
         run_cells(given.families)
