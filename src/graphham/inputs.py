@@ -79,7 +79,7 @@ class NodeInputs:
         if isinstance(self.features, SparseMatrix):
             matrix = self.features if selection is None else self.features.rows(selection)
             return FeatureRows(matrix, matrix.with_dropout(dropout, key) if dropout else None)
-        dense = self.features if selection is None else self.features[torch.as_tensor(selection)]
+        dense = self.features if selection is None else self.features[torch.tensor(selection)]
         if dropout:
             generator = torch_generator(key, dense.device)
             keep = torch.rand(dense.shape, generator=generator, device=dense.device) >= dropout
@@ -88,7 +88,7 @@ class NodeInputs:
 
     def diffused_rows(self, selection: Any) -> Tensor:
         """Return the diffused vectors of chosen rows (``None`` for all)."""
-        return self.diffused if selection is None else self.diffused[torch.as_tensor(selection)]
+        return self.diffused if selection is None else self.diffused[torch.tensor(selection)]
 
     def to(self, device: torch.device | str) -> NodeInputs:
         """Move what is dense; sparse features are moved by their product."""

@@ -1,0 +1,280 @@
+"""From raw features to network inputs: scaling, main directions, diffusion, structure."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.feature_extraction.text import TfidfTransformer
+
+from graphham.config import InputConfig
+from graphham.errors import InputError
+from graphham.graph import build_graph
+from graphham.ids import NodeIds
+from graphham.inputs import (
+    FeatureMap,
+    FeatureRows,
+    NodeInputs,
+    fit_inputs,
+    main_directions,
+    structural_features,
+)
+from graphham.ops import SparseMatrix
+from reference.graphs import planted, random_graph, relinked, with_features, without_features
+
+GRAPH = planted().graph
+
+
+def dense(features):
+    if isinstance(features, SparseMatrix):
+        shape = features.shape
+        return sp.csr_matrix((features.values, features.indices, features.indptr), shape).toarray()
+    return features.numpy()
+
+
+def fitted(graph, directions=0, **options):
+    return fit_inputs(graph, InputConfig(**options), seed=0, directions=directions)
+
+
+def unit(x):
+    return x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)
+
+
+@pytest.mark.parametrize("form", ["sparse", "dense"])
+def test_tfidf_is_what_scikit_learn_calls_tfidf(form):
+    counts = np.random.default_rng(0).poisson(0.1, (180, 30)).astype(np.float32)
+    graph = with_features(GRAPH, sp.csr_matrix(counts) if form == "sparse" else counts)
+    features, inputs, _ = fitted(graph)
+    assert features.scaling == "tfidf"
+    expected = TfidfTransformer().fit_transform(counts).toarray()
+    np.testing.assert_allclose(dense(inputs.features), expected, atol=1e-6)
+
+
+def test_a_sparse_table_of_reals_gets_unit_rows_and_an_empty_row_stays_empty():
+    x = np.abs(np.random.default_rng(1).normal(size=(180, 8))) * (np.arange(180) > 2)[:, None]
+    features, inputs, _ = fitted(with_features(GRAPH, sp.csr_matrix(x.astype(np.float32))))
+    assert features.scaling == "row"
+    np.testing.assert_allclose(dense(inputs.features), unit(x), atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float16])
+def test_dense_columns_are_standardised(kind):
+    x = (np.random.default_rng(2).normal(size=(180, 5)) * [1, 3, 0.01, 20, 5] + 2).astype(kind)
+    _, inputs, _ = fitted(with_features(GRAPH, x))
+    wide = x.astype(np.float64)
+    expected = (wide - wide.mean(0)) / wide.std(0) / np.sqrt(5)
+    assert inputs.features.dtype == torch.float32
+    np.testing.assert_allclose(inputs.features.numpy(), expected, atol=2e-4)
+
+
+def test_columns_far_from_zero_keep_their_digits_and_constant_ones_say_nothing():
+    rng = np.random.default_rng(3)
+    count = 60_000
+    x = np.empty((count, 3), dtype=np.float32)
+    x[:, 0] = 1000.1
+    x[:, 1] = 20_000 + rng.integers(0, 2, count)
+    x[:, 2] = 1e-9 * rng.normal(size=count)
+    source = np.arange(count - 1)
+    graph = build_graph(source, source + 1, count, features=x)
+    _, inputs, _ = fitted(graph, diffusion_steps=0)
+    scaled = inputs.features.numpy() * np.sqrt(3)
+    assert np.abs(scaled[:, 0]).max() < 1e-3
+    np.testing.assert_allclose(np.unique(scaled[:, 1]), [-1, 1], atol=0.02)
+    assert scaled[:, 2].std() == pytest.approx(1, abs=1e-3)
+
+
+def test_standard_scaling_of_sparse_features_is_refused_in_one_sentence():
+    with pytest.raises(InputError, match="fill in a sparse table"):
+        fitted(GRAPH, scaling="standard")
+
+
+@given(st.integers(2, 30), st.integers(1, 20), st.integers(1, 8), st.integers(0, 10**6))
+def test_main_directions_span_what_the_svd_spans(rows, columns, dim, seed):
+    rng = np.random.default_rng(seed)
+    rank = min(rows, columns)
+    left, right = rng.normal(size=(rows, rank)), rng.normal(size=(rank, columns))
+    # Well separated singular values, so that the leading subspace is defined.
+    u, v = np.linalg.qr(left)[0], np.linalg.qr(right.T)[0]
+    x = (u * 4.0 ** -np.arange(rank)) @ v.T
+    found = main_directions(x.astype(np.float32), dim, 7)
+    width = min(dim, rank)
+    np.testing.assert_allclose(found.T @ found, np.eye(found.shape[1]), atol=1e-4)
+    exact = np.linalg.svd(x)[2][:width].T
+    if columns <= width:
+        assert found.shape == (columns, columns)
+    else:
+        assert found.shape == (columns, width)
+        upto = min(width, 4)  # beyond, float32 cannot tell 4**-k from zero
+        cosines = np.abs((found[:, :upto] * exact[:, :upto]).sum(0))
+        np.testing.assert_allclose(cosines, 1, atol=5e-3)
+
+
+@settings(max_examples=30)
+@given(st.integers(2, 12), st.integers(0, 10**6), st.booleans(), st.booleans(), st.integers(0, 3))
+def test_diffusion_equals_repeated_neighbour_averages(nodes, seed, weighted, directed, steps):
+    graph = random_graph(nodes, seed, weighted, directed)
+    rng = np.random.default_rng(seed)
+    graph = replace(graph, features=rng.normal(size=(nodes, 3)).astype(np.float32))
+    features, inputs, _ = fitted(graph, diffusion_steps=steps, scaling="none")
+    if not steps:
+        assert inputs.diffused.shape == (nodes, 0)
+        return
+    x = graph.features.astype(np.float64) @ features.basis
+    for _ in range(steps):
+        averaged = np.zeros_like(x)
+        for i in range(nodes):
+            row = slice(int(graph.indptr[i]), int(graph.indptr[i + 1]))
+            others = graph.indices[row]
+            weights = np.ones(len(others)) if graph.weights is None else graph.weights[row]
+            own = weights.mean() if len(others) else 1.0
+            total = own * x[i] + sum(
+                (w * x[j] for w, j in zip(weights, others, strict=True)), 0 * x[i]
+            )
+            averaged[i] = total / (own + weights.sum())
+        x = averaged
+    held = unit(x)
+    centred = held - held.mean(0)
+    # Rows that cancel to rounding noise have no direction to compare.
+    clear = np.linalg.norm(centred, axis=1) > 1e-3
+    np.testing.assert_allclose(inputs.diffused.numpy()[clear], unit(centred)[clear], atol=2e-3)
+
+
+@pytest.mark.parametrize("kind", ["sparse", "dense", "none"])
+def test_applying_the_fitted_steps_to_the_training_graph_changes_no_bit(kind):
+    graph = {
+        "sparse": GRAPH,
+        "dense": with_features(GRAPH, GRAPH.features.toarray().astype(np.float16)),
+        "none": without_features(GRAPH),
+    }[kind]
+    features, inputs, _ = fitted(graph)
+    saved = FeatureMap.from_state(features.state(), features.scaling, features.steps)
+    again = saved.apply(graph)
+    np.testing.assert_array_equal(dense(again.features), dense(inputs.features))
+    assert torch.equal(again.diffused, inputs.diffused)
+
+
+def test_permuting_the_rows_permutes_the_inputs():
+    order = np.random.default_rng(4).permutation(GRAPH.num_nodes)
+    _, first, lead = fitted(GRAPH, directions=4)
+    _, second, lead_too = fitted(GRAPH.permuted(order), directions=4)
+    np.testing.assert_allclose(dense(second.features), dense(first.features)[order], atol=1e-6)
+    np.testing.assert_allclose(np.abs(lead.T @ lead_too), np.eye(4), atol=1e-3)
+    cosines = first.diffused.numpy()[order] @ first.diffused.numpy()[order].T
+    np.testing.assert_allclose(
+        second.diffused.numpy() @ second.diffused.numpy().T, cosines, atol=1e-2
+    )
+
+
+def test_other_columns_are_refused():
+    features, _, _ = fitted(GRAPH)
+    with pytest.raises(InputError, match="60 feature columns but the graph has 59"):
+        features.apply(with_features(GRAPH, GRAPH.features[:, :59]))
+    with pytest.raises(InputError, match="the graph has 0"):
+        features.apply(without_features(GRAPH))
+
+
+def dense_structure(graph):
+    """Leading eigenpairs of the normalised adjacency, by brute force."""
+    a = graph.adjacency().toarray().astype(np.float64)
+    if graph.directed:
+        a = a + a.T
+    if graph.weights is not None:
+        a /= a[a > 0].mean()
+    root = 1 / np.sqrt(a.sum(1) + 1)
+    values, vectors = np.linalg.eigh(root[:, None] * (a + np.eye(len(a))) * root)
+    order = np.argsort(-np.abs(values))
+    return values[order], vectors[:, order] * root[:, None]
+
+
+@pytest.mark.parametrize("form", ["plain", "directed", "weighted"])
+def test_structural_features_are_the_leading_eigenvectors(form):
+    rng = np.random.default_rng(5)
+    weights = rng.uniform(0.5, 2, GRAPH.num_edges) if form == "weighted" else None
+    graph = relinked(GRAPH, weights=weights, directed=form == "directed")
+    x = structural_features(graph, 40, seed=0)
+    assert x.shape == (180, 40)
+    np.testing.assert_allclose(x.mean(0), 0, atol=1e-4)
+    assert (x**2).sum() / 180 == pytest.approx(40, rel=1e-3)
+    values, vectors = dense_structure(graph)
+    wanted = vectors * values
+    wanted = wanted - wanted.mean(0)
+    # The planted groups stand out in eigenvectors 2 to 6; those must be there to good accuracy.
+    inside = np.linalg.qr(x)[0]
+    for column in range(1, 6):
+        direction = wanted[:, column] / np.linalg.norm(wanted[:, column])
+        assert np.linalg.norm(inside.T @ direction) > 0.99, column
+
+
+def test_structural_features_do_not_depend_on_the_unit_of_weights():
+    weights = np.random.default_rng(6).uniform(0.5, 2, GRAPH.num_edges)
+    small = structural_features(relinked(GRAPH, weights=weights), 16, seed=0)
+    large = structural_features(relinked(GRAPH, weights=1024 * weights), 16, seed=0)
+    np.testing.assert_allclose(large, small, atol=2e-2)
+
+
+def test_crumbs_of_a_graph_do_not_crowd_out_its_structure():
+    truth = planted(300, features="none")
+    edges = truth.graph.edge_list()
+    pairs = 300 + np.arange(0, 200, 2)
+    edges = np.concatenate([edges, np.stack([pairs, pairs + 1], 1)])
+    graph = build_graph(edges[:, 0], edges[:, 1], 600)  # 100 pairs and 100 isolated nodes
+    x = structural_features(graph, 32, seed=0)
+    assert np.isfinite(x).all()
+    assert not x[400:].any()
+    means = np.stack([x[:300][truth.levels[0] == g].mean(0) for g in range(6)])
+    nearest = ((x[:300, None] - means) ** 2).sum(2).argmin(1)
+    assert (nearest == truth.levels[0]).mean() > 0.9
+
+
+@pytest.mark.parametrize("nodes", [2, 3, 5])
+def test_structure_of_tiny_graphs(nodes):
+    graph = build_graph([0], [1], nodes)
+    features, inputs, _ = fitted(graph)
+    assert features.is_structural
+    assert inputs.features.shape == (nodes, nodes)
+    assert torch.isfinite(inputs.features).all()
+    assert torch.isfinite(inputs.diffused).all()
+
+
+def test_a_new_node_takes_the_mean_of_the_neighbours_the_model_knows():
+    truth = without_features(GRAPH)
+    features, inputs, _ = fitted(truth)
+    edges = np.concatenate([truth.edge_list(), [[180, 3], [180, 7], [181, 180]]])
+    ids = NodeIds([*range(180), 1000, 1001])
+    grown = build_graph(edges[:, 0], edges[:, 1], 182, ids=ids)
+    known = NodeIds.range(180).find(grown.ids)
+    x = features.apply(grown, known).features.numpy()
+    np.testing.assert_array_equal(x[:180], inputs.features.numpy())
+    # 181 knows nobody but 180, which is new itself; it must not pull 180 towards zero.
+    mean = inputs.features.numpy()[[3, 7]].mean(0)
+    np.testing.assert_allclose(x[181], mean, atol=1e-5)
+    np.testing.assert_allclose(x[180], mean, atol=1e-5)
+    with pytest.raises(InputError, match="180 nodes but the graph has 182"):
+        features.apply(grown)
+
+
+@pytest.mark.parametrize("form", ["sparse", "dense"])
+def test_rows_slice_features_and_dropout_is_unbiased_and_keyed(form):
+    graph = GRAPH if form == "sparse" else with_features(GRAPH, GRAPH.features.toarray())
+    _, inputs, _ = fitted(graph)
+    rows = np.array([5, 3, 170])
+    rows.setflags(write=False)  # what a sampled block hands over
+    weight = torch.randn(60, 4, generator=torch.Generator().manual_seed(0))
+    whole = inputs.rows(None).matmul(weight)
+    assert len(inputs.rows(rows)) == 3
+    torch.testing.assert_close(inputs.rows(rows).matmul(weight), whole[rows.copy()])
+    assert torch.equal(inputs.diffused_rows(rows), inputs.diffused[rows.copy()])
+    drops = [inputs.rows(None, 0.5, key).matmul(weight) for key in range(400)]
+    assert torch.equal(drops[3], inputs.rows(None, 0.5, 3).matmul(weight))
+    mean = torch.stack(drops).mean(0)
+    spread = torch.stack(drops).std(0) / 20
+    assert ((mean - whole).abs() < 6 * spread + 1e-6).all()
+
+
+def test_moving_inputs_keeps_values():
+    inputs = NodeInputs(torch.ones(3, 2), torch.zeros(3, 1)).to("cpu")
+    assert (inputs.num_features, len(inputs.rows(None))) == (2, 3)
+    assert isinstance(inputs.rows(None), FeatureRows)
