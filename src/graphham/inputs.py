@@ -176,11 +176,15 @@ class FeatureMap:
         x[known] = self.structural[known_rows[known]]
         if known.all():
             return x
-        # A node the training graph did not hold takes the mean of its neighbours; two rounds let
-        # it reach known nodes through another new one.
+        # A node the training graph did not hold takes the mean of those neighbours that have a
+        # place; two rounds let it reach known nodes through another new one.
         block = Block.full(graph, self_edge=False)
+        placed = torch.from_numpy(known.astype(np.float32)[:, None])
         for _ in range(2):
-            x[~known] = mean_aggregate(torch.from_numpy(x), block).numpy()[~known]
+            share = mean_aggregate(placed, block)
+            mean = mean_aggregate(torch.from_numpy(x), block) / share.clamp_min(1e-12)
+            x[~known] = mean.numpy()[~known]
+            placed = torch.maximum(placed, (share > 0).float())
         return x
 
     def _diffuse(self, features: SparseMatrix | Tensor, graph: Graph) -> Tensor:
