@@ -225,7 +225,7 @@ def fit_inputs(
         x = np.asarray(graph.features, dtype=np.float32)
         shift, scale = np.zeros(x.shape[1], "f4"), np.ones(x.shape[1], "f4")
         if scaling == "standard":
-            shift, scale = x.mean(0), 1 / np.maximum(x.std(0), 1e-6)
+            shift, scale = _standard(x)
         elif scaling == "tfidf":
             scale = _idf(sp.csr_matrix(x))
         scaled = _scale_dense(x, scaling, shift, scale)
@@ -346,6 +346,16 @@ def _scale_sparse(x: Any, scaling: Scaling, scale: Floats) -> Any:
 
 def _scale_dense(x: Floats, scaling: Scaling, shift: Floats, scale: Floats) -> Floats:
     if scaling == "standard":
+def _standard(x: Floats) -> tuple[Floats, Floats]:
+    """Return the mean of each column and one over its deviation (one for a constant column)."""
+    # In float32 a long column with a large mean loses its digits, and what is left of a constant
+    # one would be blown up into noise.
+    mean, spread = x.mean(0, dtype=np.float64), x.std(0, dtype=np.float64)
+    varies = spread > 1e-6 * np.maximum(np.abs(mean), 1e-30)
+    scale = np.divide(1.0, spread, out=np.ones_like(spread), where=varies)
+    return mean.astype(np.float32), np.minimum(scale, 1e30).astype(np.float32)
+
+
         # Unit expected row length keeps wide tables from saturating the first layer.
         x = (x - shift) * scale / np.sqrt(np.float32(x.shape[1]))
     if scaling == "tfidf":
