@@ -250,21 +250,32 @@ def structural_features(graph: Graph, dim: int, seed: int) -> Floats:
 
     Subspace iteration on the normalised adjacency S = D^-1/2 (A + I) D^-1/2 finds the leading
     eigenvectors; a node's features are its entries, weighted by eigenvalue and freed of degree.
+    Direction is ignored and the unit of edge weights does not matter.
 
     Returns:
-        ``(num_nodes, min(dim, num_nodes))`` float32, columns of unit variance or zero.
+        ``(num_nodes, min(dim, num_nodes))`` float32, centred, of unit variance on average; zero for
+        nodes outside the ``dim / 4`` largest components.
     """
     n = graph.num_nodes
     width = min(dim, n)
-    root = 1 / np.sqrt(np.asarray(graph.adjacency().sum(1)).ravel() + 1.0)
     adjacency = graph.adjacency().astype(np.float32)
+    if graph.directed:
+        adjacency = (adjacency + adjacency.T).tocsr()
+    if graph.weights is not None:
+        adjacency = adjacency / np.float32(adjacency.data.mean(dtype=np.float64))
+    root = 1 / np.sqrt(np.asarray(adjacency.sum(1)).ravel() + 1.0)
 
     def smooth(x: Any) -> Any:
         y = x * root[:, None]
         return (adjacency @ y + y) * root[:, None]
 
+    # Every component has an eigenvector of its own with the largest eigenvalue; hundreds of crumbs
+    # would leave no direction to tell parts of the large ones apart.
+    inside = _largest_components(graph, max(1, dim // 4))
+    columns = min(width + _OVERSAMPLE, int(inside.sum()))
     generator = numpy_generator(derive_key(seed, "structural"))
-    x = generator.standard_normal((n, min(width + _OVERSAMPLE, n))).astype(np.float32)
+    x = generator.standard_normal((n, columns)).astype(np.float32)
+    x[~inside] = 0.0
     for _ in range(3 * _POWER_STEPS):
         x, _ = np.linalg.qr(smooth(x))
     values, vectors = np.linalg.eigh(x.T @ smooth(x))
@@ -272,10 +283,21 @@ def structural_features(graph: Graph, dim: int, seed: int) -> Floats:
     # The first eigenvector of a component only repeats the degrees; dividing by it leaves
     # directions that tell parts of the graph apart.
     x = (x @ vectors[:, lead]) * values[lead] * root[:, None]
-    x = x - x.mean(0)
+    x[inside] -= x[inside].mean(0)
     spread = np.sqrt((x**2).sum() / n)
-    scaled: Floats = (x / max(float(spread), 1e-12) * np.sqrt(width)).astype(np.float32)
-    return scaled
+    made = np.zeros((n, width), dtype=np.float32)
+    made[:, : x.shape[1]] = x / max(float(spread), 1e-12) * np.sqrt(width)
+    made[~inside] = 0.0
+    return made
+
+
+def _largest_components(graph: Graph, count: int) -> npt.NDArray[np.bool_]:
+    """Mark the nodes of the largest components of two nodes or more."""
+    _, member = graph.components()
+    sizes = np.bincount(member)
+    large = np.argsort(-sizes, kind="stable")[:count]
+    chosen: npt.NDArray[np.bool_] = np.isin(member, large[sizes[large] > 1])
+    return chosen
 
 
 def main_directions(x: Any, dim: int, key: Any) -> Floats:
@@ -324,6 +346,16 @@ def _chosen_scaling(graph: Graph, config: InputConfig) -> Scaling:
     return "tfidf" if counts and float((sample == 0).mean()) > 0.8 else "standard"
 
 
+def _standard(x: Floats) -> tuple[Floats, Floats]:
+    """Return the mean of each column and one over its deviation (one for a constant column)."""
+    # In float32 a long column with a large mean loses its digits, and what is left of a constant
+    # one would be blown up into noise.
+    mean, spread = x.mean(0, dtype=np.float64), x.std(0, dtype=np.float64)
+    varies = spread > 1e-6 * np.maximum(np.abs(mean), 1e-30)
+    scale = np.divide(1.0, spread, out=np.ones_like(spread), where=varies)
+    return mean.astype(np.float32), np.minimum(scale, 1e30).astype(np.float32)
+
+
 def _idf(x: Any) -> Floats:
     seen = np.bincount(x.indices[x.data != 0], minlength=x.shape[1])
     idf: Floats = (np.log((1 + x.shape[0]) / (1 + seen)) + 1).astype(np.float32)
@@ -346,16 +378,6 @@ def _scale_sparse(x: Any, scaling: Scaling, scale: Floats) -> Any:
 
 def _scale_dense(x: Floats, scaling: Scaling, shift: Floats, scale: Floats) -> Floats:
     if scaling == "standard":
-def _standard(x: Floats) -> tuple[Floats, Floats]:
-    """Return the mean of each column and one over its deviation (one for a constant column)."""
-    # In float32 a long column with a large mean loses its digits, and what is left of a constant
-    # one would be blown up into noise.
-    mean, spread = x.mean(0, dtype=np.float64), x.std(0, dtype=np.float64)
-    varies = spread > 1e-6 * np.maximum(np.abs(mean), 1e-30)
-    scale = np.divide(1.0, spread, out=np.ones_like(spread), where=varies)
-    return mean.astype(np.float32), np.minimum(scale, 1e30).astype(np.float32)
-
-
         # Unit expected row length keeps wide tables from saturating the first layer.
         x = (x - shift) * scale / np.sqrt(np.float32(x.shape[1]))
     if scaling == "tfidf":
