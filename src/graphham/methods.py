@@ -49,6 +49,72 @@ _METHODS: dict[str, tuple[str, str, str, frozenset[str]]] = {
         "GraphHAM as printed in the paper (preset paper)",
         _BOTH,
     ),
+    "graphsage": (
+        "graphham.baselines.sage",
+        "GraphSAGE",
+        "GraphSAGE, mean aggregator, two layers",
+        _BOTH,
+    ),
+    "gat": (
+        "graphham.baselines.gat",
+        "GAT",
+        "graph attention network, eight heads, two layers",
+        _BOTH,
+    ),
+    "logreg": (
+        "graphham.baselines.linear",
+        "LogisticRegression",
+        "logistic regression on features, no graph",
+        _CLASSIFY,
+    ),
+    "mlp": (
+        "graphham.baselines.linear",
+        "MLP",
+        "one hidden layer on features, no graph",
+        _CLASSIFY,
+    ),
+    "sgc": (
+        "graphham.baselines.linear",
+        "SmoothedRegression",
+        "logistic regression on two-hop smoothed features (SGC)",
+        _CLASSIFY,
+    ),
+    "deepwalk": (
+        "graphham.baselines.deepwalk",
+        "DeepWalk",
+        "skip-gram vectors of random walks, no features",
+        _BOTH,
+    ),
+    "smoothed": (
+        "graphham.baselines.untrained",
+        "SmoothedFeatures",
+        "cosine of one-hop smoothed features, no training",
+        _LINKS,
+    ),
+    "smoothed-svd": (
+        "graphham.baselines.untrained",
+        "SmoothedDirections",
+        "the same along the main directions only",
+        _LINKS,
+    ),
+    "features": (
+        "graphham.baselines.untrained",
+        "PlainFeatures",
+        "cosine of features, no graph, no training",
+        _LINKS,
+    ),
+    "common-neighbors": (
+        "graphham.baselines.untrained",
+        "CommonNeighbors",
+        "number of shared neighbours",
+        _LINKS,
+    ),
+    "adamic-adar": (
+        "graphham.baselines.untrained",
+        "AdamicAdar",
+        "shared neighbours, rare ones counting more",
+        _LINKS,
+    ),
 }
 
 

@@ -68,9 +68,23 @@ class Method:
         self.dim = dim
 
     @classmethod
+    def setting_defaults(cls) -> dict[str, Any]:
+        """Return every argument of the constructor with its default, the general ones first."""
+        found: list[dict[str, Any]] = []
+        for kind in cls.__mro__:
+            if "__init__" not in vars(kind):
+                continue
+            parameters = inspect.signature(vars(kind)["__init__"]).parameters.values()
+            found.append({p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY})
+            # A subclass that only adds settings passes the others on as **settings.
+            if all(p.kind is not p.VAR_KEYWORD for p in parameters):
+                break
+        return {name: value for one in reversed(found) for name, value in one.items()}
+
+    @classmethod
     def setting_names(cls) -> list[str]:
         """Return the names of the constructor's arguments."""
-        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+        return list(cls.setting_defaults())
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the settings by name."""
@@ -260,11 +274,11 @@ class Method:
             raise InputError(f"the method {self.name} is not fitted yet; call fit(graph) first")
 
     def __repr__(self) -> str:
-        parameters = inspect.signature(type(self).__init__).parameters
+        defaults = self.setting_defaults()
         shown = ", ".join(
             f"{name}={value!r}"
             for name, value in self.get_params().items()
-            if value != parameters[name].default
+            if value != defaults[name]
         )
         return f"{type(self).__name__}({shown})"
 

@@ -49,16 +49,28 @@ class SparseRows:
         return cls(sp.csr_matrix(parts, shape=shape))
 
 
+def walk_matrix(graph: Graph, symmetric: bool = False) -> Any:
+    """Return the matrix that averages over each node and its neighbours.
+
+    Args:
+        graph: The graph; a node counts like one average neighbour, whatever the unit of weights.
+        symmetric: Return D^-1/2 (A + I) D^-1/2 instead of D^-1 (A + I).
+    """
+    adjacency = graph.adjacency().astype(np.float32)
+    degrees = graph.degrees()
+    total = np.asarray(adjacency.sum(1)).ravel()
+    own = np.where(degrees > 0, total / np.maximum(degrees, 1), 1.0)
+    walk = adjacency + sp.diags(own.astype(np.float32))
+    if not symmetric:
+        return sp.csr_matrix(sp.diags((1 / (total + own)).astype(np.float32)) @ walk)
+    root = sp.diags((1 / np.sqrt(total + own)).astype(np.float32))
+    return sp.csr_matrix(root @ walk @ root)
+
+
 def smoothed_rows(features: Any, graph: Graph, steps: int) -> Any:
     """Return unit rows of features averaged over each node and its neighbours, ``steps`` times."""
     x = sp.csr_matrix(features, dtype=np.float32)
-    adjacency = graph.adjacency().astype(np.float32)
-    mean = np.asarray(adjacency.sum(1)).ravel()
-    degree = np.maximum(graph.degrees(), 1)
-    # A node counts like one average neighbour, whatever the unit of the weights is.
-    own = np.where(graph.degrees() > 0, mean / degree, 1.0).astype(np.float32)
-    walk = adjacency + sp.diags(own)
-    walk = sp.diags((1 / np.asarray(walk.sum(1)).ravel()).astype(np.float32)) @ walk
+    walk = walk_matrix(graph)
     for _ in range(steps):
         x = walk @ x
     return unit_rows(x)

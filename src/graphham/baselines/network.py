@@ -1,0 +1,191 @@
+"""What the network baselines share as methods: inputs, training, saving, placing new nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from graphham.baselines.base import Floats, Method, Rows
+from graphham.baselines.features import fit_features
+from graphham.baselines.training import (
+    NodeNet,
+    Schedule,
+    Trained,
+    encode_all,
+    single_threaded,
+    train,
+)
+from graphham.graph import Graph
+from graphham.inputs import FeatureMap, NodeInputs
+from graphham.objective import Truth
+
+if TYPE_CHECKING:
+    from graphham.trainer import Listener
+
+_VALIDATION_SHARE = 0.1
+
+
+class NetworkMethod(Method):
+    """A network trained end to end on labels, or without them on walks.
+
+    ``None`` leaves a setting to the defaults of the task, which :meth:`_defaults` gives.
+
+    Args:
+        seed: Decides every random draw.
+        dim: Width of the embedding.
+        scaling: ``auto``, ``none``, ``row``, ``tfidf`` or ``standard`` features.
+        epochs: Passes over the training nodes.
+        lr: Adam learning rate.
+        weight_decay: L2 penalty.
+        feature_dropout: Share of input values dropped.
+        dropout: Share of hidden values dropped.
+        edge_dropout: Share of edges dropped per step.
+        batch: ``auto``, ``full`` or ``sampled``.
+        batch_size: Targets per sampled step.
+        fanouts: Neighbours sampled per layer, first layer first.
+        patience: Epochs without a better validation score before stopping.
+        walk_length: Steps of the walks that give positive pairs (without labels).
+        negatives: Random nodes per set of anchors (without labels).
+        negative_weight: Weight of a pair's negatives, all together (without labels).
+        scale: Multiplies cosines in the unsupervised loss.
+    """
+
+    def __init__(
+        self,
+        *,
+        seed: int = 0,
+        dim: int = 128,
+        scaling: str = "auto",
+        epochs: int | None = None,
+        lr: float | None = None,
+        weight_decay: float | None = None,
+        feature_dropout: float | None = None,
+        dropout: float | None = None,
+        edge_dropout: float | None = None,
+        batch: str = "auto",
+        batch_size: int = 512,
+        fanouts: Sequence[int] = (25, 25),
+        patience: int = 100,
+        walk_length: int | None = None,
+        negatives: int | None = None,
+        negative_weight: float | None = None,
+        scale: float | None = None,
+    ) -> None:
+        super().__init__(seed=seed, dim=dim)
+        self.scaling = scaling
+        self.epochs = epochs
+        self.lr = lr
+        self.weight_decay = weight_decay
+        self.feature_dropout = feature_dropout
+        self.dropout = dropout
+        self.edge_dropout = edge_dropout
+        self.batch = batch
+        self.batch_size = batch_size
+        self.fanouts = fanouts
+        self.patience = patience
+        self.walk_length = walk_length
+        self.negatives = negatives
+        self.negative_weight = negative_weight
+        self.scale = scale
+
+    # Settings that go into the schedule; dropout belongs to the network.
+    _scheduled: ClassVar[tuple[str, ...]] = (
+        "epochs",
+        "lr",
+        "weight_decay",
+        "feature_dropout",
+        "edge_dropout",
+        "batch",
+        "batch_size",
+        "patience",
+        "walk_length",
+        "negatives",
+        "negative_weight",
+        "scale",
+    )
+
+    def _defaults(self, task: str) -> dict[str, Any]:
+        """Return the defaults of a task that differ from :class:`Schedule`, and ``dropout``."""
+        return {}
+
+    def _make_net(self, num_features: int, num_classes: int, dropout: float) -> NodeNet:
+        raise NotImplementedError
+
+    def _schedule(self, task: str) -> tuple[Schedule, float]:
+        """Return the schedule of a task and the network's dropout rate."""
+        chosen = {"dropout": 0.5, **self._defaults(task)}
+        given = {name: getattr(self, name) for name in (*self._scheduled, "dropout")}
+        chosen.update({name: value for name, value in given.items() if value is not None})
+        dropout = float(chosen.pop("dropout"))
+        return replace(Schedule(fanouts=tuple(self.fanouts)), **chosen), dropout
+
+    def _fit(
+        self,
+        graph: Graph,
+        task: str,
+        train_rows: Rows | None,
+        validation_rows: Rows | None,
+        listener: Listener | None,
+    ) -> None:
+        schedule, dropout = self._schedule(task)
+        truth = None
+        if task == "classify":
+            assert graph.labels is not None
+            truth = Truth.split(
+                graph.labels, self.seed, _VALIDATION_SHARE, train_rows, validation_rows
+            )
+        with single_threaded():
+            self._features, inputs = fit_features(graph, self.scaling, self.dim, self.seed)
+            num_classes = len(self.classes_) if truth is not None else 0
+            self._is_multi = truth is not None and truth.is_multi
+            self._net = self._make_net(inputs.num_features, num_classes, dropout)
+            done = train(self._net, graph, inputs, schedule, self.seed, truth, listener)
+            self._read(graph, inputs)
+        self.trained_: Trained = done
+        self.history_ = done.history
+        self.validation_ = done.validation
+
+    def _read(self, graph: Graph, inputs: NodeInputs) -> None:
+        vectors = encode_all(self._net, graph, inputs)
+        self.embedding_ = vectors.numpy().astype(np.float32)
+        if self._net.classifier is not None:
+            with torch.no_grad():
+                logits = self._net.classify(vectors, None)
+            scores = logits.sigmoid() if self._is_multi else logits.softmax(1)
+            self.class_scores_ = scores.numpy().astype(np.float32)
+
+    def _transform(self, graph: Graph) -> Floats:
+        known = self.ids_.find(graph.ids) if self._features.is_structural else None
+        with single_threaded():
+            inputs = self._features.apply(graph, known)
+            return encode_all(self._net, graph, inputs).numpy().astype(np.float32)
+
+    def _state(self) -> dict[str, Any]:
+        weights = {f"model.{k}": v for k, v in self._net.state_dict().items()}
+        return {**weights, **self._features.state()}
+
+    def _facts(self) -> dict[str, Any]:
+        classifier = self._net.classifier
+        return {
+            "scaling": self._features.scaling,
+            "num_features": self._num_features(),
+            "num_classes": 0 if classifier is None else classifier.out_features,
+        }
+
+    def _num_features(self) -> int:
+        features = self._features
+        return int(features.structural.shape[1] if features.is_structural else len(features.scale))
+
+    def _restore(self, state: Mapping[str, npt.NDArray[Any]], facts: Mapping[str, Any]) -> None:
+        self._features = FeatureMap.from_state(dict(state), facts["scaling"], 0)
+        self._net = self._make_net(facts["num_features"], facts["num_classes"], 0.0)
+        weights = {
+            k[6:]: torch.from_numpy(v.copy()) for k, v in state.items() if k.startswith("model.")
+        }
+        self._net.load_state_dict(weights)
+        self._net.eval()
