@@ -59,7 +59,7 @@ def test_a_finished_run_gives_back_what_was_written(tmp_path: Path, labels: str)
     graph = make_graph(result, titles=[f"t{i}" for i in range(len(HOSTILE))])
     made = writer.finish(result, state, graph, {"task": "embed"})
     assert names(tmp_path / "deep") == {"run"}
-    assert names(made.path) == FILES
+    assert names(made.path) == FILES | {"graph"}
 
     run = Run.open(str(tmp_path / "deep" / "run"))
     assert run.config == {"seed": 3, "model": {"groups": [6, 3], "dim": 8}, "path": "a/b"}
@@ -105,12 +105,12 @@ def test_the_node_table_has_the_promised_columns(tmp_path: Path) -> None:
 def test_an_existing_run_is_not_touched(tmp_path: Path) -> None:
     out = tmp_path / "run"
     finish(start_run(out, CONFIG))
-    before = {p.name: p.read_bytes() for p in out.iterdir()}
+    before = {p: p.read_bytes() for p in out.rglob("*") if p.is_file()}
     with pytest.raises(
         InputError, match=r"run exists already; choose another --out or give --over"
     ):
         start_run(out, CONFIG)
-    assert {p.name: p.read_bytes() for p in out.iterdir()} == before
+    assert {p: p.read_bytes() for p in out.rglob("*") if p.is_file()} == before
     assert names(tmp_path) == {"run"}
 
 
@@ -198,7 +198,7 @@ def test_resume_continues_a_killed_run(tmp_path: Path) -> None:
     again.log({"epoch": 4, "second": True})
     run = finish(again)
     assert [r["epoch"] for r in run.metrics] == [1, 2, 3, 4]
-    assert names(run.path) == FILES
+    assert names(run.path) == FILES | {"graph"}
     with pytest.raises(InputError, match="is finished; choose another --out"):
         resume_run(out)
 
@@ -223,7 +223,7 @@ def test_resume_continues_a_stopped_run_and_replaces_it_at_the_end(tmp_path: Pat
     assert run.summary["status"] == "complete"
     assert [r["epoch"] for r in run.metrics] == [1, 2]
     assert names(tmp_path) == {"run"}
-    assert names(out) == FILES
+    assert names(out) == FILES | {"graph"}
 
 
 def test_nothing_to_resume(tmp_path: Path) -> None:
@@ -246,6 +246,8 @@ def test_a_crash_between_any_two_renames_loses_nothing(
     finish(start_run(out, CONFIG), summary={"which": "old"}, status="interrupted")
     writer = start_run(out, CONFIG, overwrite=True)
     writer.save_checkpoint({"w": np.ones(1)}, {"epoch": 1})
+    # The graph's own renames come before the final dance.
+    monkeypatch.setattr(writer, "_write_graph", lambda graph: False)
     steps = 0
 
     def counted(real):
@@ -274,6 +276,48 @@ def test_a_crash_between_any_two_renames_loses_nothing(
     monkeypatch.undo()
     assert Run.open(out).summary["which"] == "new"
     assert names(tmp_path) == {"run"}
+
+
+def test_the_graph_is_kept_unless_it_is_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = make_result(count=40)
+    graph = make_graph(result)
+    (tmp_path / "run.partial").mkdir()
+    (tmp_path / "run.partial" / "config.toml").touch()
+    (tmp_path / "run.partial" / ".graph.half").mkdir()  # left by a crash
+    kept = resume_run(tmp_path / "run").finish(result, {}, graph, {})
+    assert kept.graph().fingerprint() == graph.fingerprint()
+    assert not list(kept.path.glob(".graph*"))
+    with pytest.raises(InputError, match=r"nodes and .* edges, the run was fitted on"):
+        kept.check_graph(make_graph(make_result(count=41)))
+    monkeypatch.setattr(graphham.runs, "_KEPT_GRAPH_BYTES", 100)
+    large = start_run(tmp_path / "run", CONFIG, overwrite=True).finish(result, {}, graph, {})
+    assert not (large.path / "graph").exists()
+    with pytest.raises(InputError, match="name the graph with --graph"):
+        large.graph()
+
+
+def test_new_names_of_groups_are_kept_and_never_passed_on(tmp_path: Path) -> None:
+    run = finish(start_run(tmp_path / "run", CONFIG))
+    old = run.hierarchy.names
+    again = run.rename_group(1, 2, "  My <b>group</b>\u202e\x00 ")
+    for seen in (again, Run.open(run.path)):
+        assert seen.hierarchy.names[0][2] == "My <b>group</b>"
+        assert seen.groups["name"].to_pylist()[2] == "My <b>group</b>"
+        assert seen.hierarchy.names[0][3] == old[0][3]
+    with pytest.raises(InputError, match="is called 'My <b>group</b>' already"):
+        again.rename_group(1, 3, "My <b>group</b>")
+    with pytest.raises(InputError, match="no group 99 on level 1"):
+        again.rename_group(1, 99, "x")
+    with pytest.raises(InputError, match="at most 200 signs"):
+        again.rename_group(1, 1, "x" * 201)
+    assert again.rename_group(1, 2, "").hierarchy.names == old
+    again.rename_group(1, 0, "stale")
+    (run.path / "notes.txt").write_text("mine")
+    fresh = finish(start_run(run.path, CONFIG, overwrite=True))
+    assert fresh.hierarchy.names == old  # names of the former groups do not fit the new ones
+    assert (fresh.path / "notes.txt").read_text() == "mine"
 
 
 @pytest.mark.parametrize("name", sorted(FILES - {"config.toml"}))

@@ -29,7 +29,16 @@ from graphham.atomic import (
 )
 from graphham.errors import InputError
 from graphham.result import FitResult, nodes_table
-from graphham.saved import FORMAT, OUTPUTS, VERSION, Run, read_config, read_summary
+from graphham.saved import (
+    DERIVED,
+    FORMAT,
+    GRAPH_FOLDER,
+    OUTPUTS,
+    VERSION,
+    Run,
+    read_config,
+    read_summary,
+)
 
 if TYPE_CHECKING:
     from graphham.graph import Graph
@@ -37,6 +46,8 @@ if TYPE_CHECKING:
 __all__ = ["Run", "RunWriter", "resume_run", "start_run"]
 
 _LOCK = ".lock"
+# A graph up to this size is kept in the run, so that the run can be looked at by itself.
+_KEPT_GRAPH_BYTES = 200 << 20
 
 
 def start_run(out: str | Path, config: Mapping[str, Any], overwrite: bool = False) -> RunWriter:
@@ -184,6 +195,7 @@ class RunWriter:
         folder = self.partial
         hierarchy, metrics = self._write_tables(result, graph)
         checkpoints.write_tensors(folder / "model.safetensors", state)
+        is_kept = self._write_graph(graph)
         self._log.touch()
         write_json(folder / "hierarchy.json", hierarchy)
         about = {
@@ -197,6 +209,8 @@ class RunWriter:
                 "edges": graph.num_edges,
                 "features": graph.num_features,
                 "fingerprint": graph.fingerprint(),
+                "source": "" if graph.report is None else graph.report.source,
+                "is_kept": is_kept,
             },
             "layer_dims": result.layer_dims,
             "hierarchy": metrics,
@@ -242,6 +256,19 @@ class RunWriter:
         ]
         return Hierarchy.from_result(result, names).to_json(), hierarchy_metrics(result)
 
+    def _write_graph(self, graph: Graph) -> bool:
+        """Keep the graph in the run unless it is large; return whether it was kept."""
+        for leftover in self.partial.glob(f".{GRAPH_FOLDER}.*"):
+            if leftover.is_dir():  # a crash in the middle of an earlier finish
+                remove_folder(leftover)
+        remove_folder(self.partial / GRAPH_FOLDER)
+        if _graph_bytes(graph) > _KEPT_GRAPH_BYTES:
+            return False
+        from graphham.store import write_store
+
+        write_store(graph, self.partial / GRAPH_FOLDER)
+        return True
+
     def close(self) -> None:
         """Let go of the folder without finishing; what is there can be resumed."""
         self._held.close()
@@ -282,8 +309,21 @@ def _check_replaceable(path: Path) -> None:
 
 def _is_ours(name: str) -> bool:
     temporary = name.startswith(".") and name.endswith(".tmp")
-    known = name in OUTPUTS or name in (checkpoints.POINTER, _LOCK)
+    known = name in (*OUTPUTS, *DERIVED, GRAPH_FOLDER, checkpoints.POINTER, _LOCK)
     return known or temporary or name.startswith("checkpoint-")
+
+
+def _graph_bytes(graph: Graph) -> int:
+    """Return about how many bytes a store of the graph takes."""
+    matrix: Any = graph.features
+    parts: list[Any] = [graph.indptr, graph.indices, graph.weights]
+    if matrix is not None:
+        is_sparse = hasattr(matrix, "indptr")
+        parts += [matrix.indptr, matrix.indices, matrix.data] if is_sparse else [matrix]
+    known = sum(int(part.nbytes) for part in parts if part is not None)
+    # Ids and titles are not measured: reading a mapped column of titles would cost more than it
+    # is worth, and a line of text per node is the usual size.
+    return known + graph.num_nodes * (16 + 64 * (graph.titles is not None))
 
 
 def _toml(config: Mapping[str, Any]) -> bytes:
@@ -326,7 +366,10 @@ def _clear(previous: Path, final: Path) -> None:
         return
     for path in previous.iterdir():
         if _is_ours(path.name):
-            path.unlink()
+            if path.is_dir() and not path.is_symlink():
+                remove_folder(path)
+            else:
+                path.unlink()
         elif not (final / path.name).exists():
             path.rename(final / path.name)
     with contextlib.suppress(OSError):  # a name the new folder has as well stays where it is

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,16 +13,19 @@ import numpy as np
 import numpy.typing as npt
 
 from graphham import checkpoints
+from graphham.atomic import write_json
 from graphham.errors import InputError
 from graphham.result import FitResult, result_from_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from graphham.graph import Graph
     from graphham.hierarchy import Hierarchy
 
 FORMAT = "graphham-run"
 VERSION = 1
+MAX_NAME = 200
 OUTPUTS = (
     "config.toml",
     "model.safetensors",
@@ -33,6 +36,10 @@ OUTPUTS = (
     "metrics.jsonl",
     "summary.json",
 )
+GRAPH_FOLDER = "graph"
+NAMES_FILE = "names.json"
+# Made from a run when somebody looks at it; of no use to the run that replaces it.
+DERIVED = (NAMES_FILE, "map.npz", "report.html")
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,8 +92,18 @@ class Run:
 
     @cached_property
     def groups(self) -> pa.Table:
-        """The table of groups, one row per group of every level."""
-        return _read_parquet(self.path / "groups.parquet")
+        """The table of groups, one row per group of every level; renamed groups as renamed."""
+        table = _read_parquet(self.path / "groups.parquet")
+        given = self.renamed
+        if not given:
+            return table
+        import pyarrow as pa
+
+        keys = zip(table["level"].to_pylist(), table["group"].to_pylist(), strict=True)
+        old = table["name"].to_pylist()
+        names = [given.get(key, name) for key, name in zip(keys, old, strict=True)]
+        place = table.column_names.index("name")
+        return table.set_column(place, "name", pa.array(names, type=pa.string()))
 
     @cached_property
     def embedding(self) -> npt.NDArray[np.float32]:
@@ -104,7 +121,68 @@ class Run:
         from graphham.hierarchy import Hierarchy
 
         path = self.path / "hierarchy.json"
-        return Hierarchy.from_json(_read_json(path), str(path))
+        tree = Hierarchy.from_json(_read_json(path), str(path))
+        names = tuple(
+            tuple(self.renamed.get((level, group), name) for group, name in enumerate(of_level))
+            for level, of_level in enumerate(tree.names, 1)
+        )
+        return replace(tree, names=names)
+
+    @property
+    def renamed(self) -> dict[tuple[int, int], str]:
+        """The names people gave to groups, by level and group."""
+        path = self.path / NAMES_FILE
+        if not path.is_file():
+            return {}
+        found = _read_json(path)
+        try:
+            return {(int(n["level"]), int(n["group"])): str(n["name"]) for n in found["names"]}
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"{path} is damaged ({error}); remove it to lose new names") from error
+
+    def rename_group(self, level: int, group: int, name: str) -> Run:
+        """Give a group another name, kept in the run; an empty name brings the first one back.
+
+        Returns:
+            The run, read anew: tables already read keep their old names.
+        """
+        tree = self.hierarchy
+        if not (1 <= level <= tree.num_levels and 0 <= group < tree.group_counts[level - 1]):
+            raise InputError(f"the run has no group {group} on level {level}")
+        wanted = " ".join("".join(c if c.isprintable() else " " for c in name).split())
+        if len(wanted) > MAX_NAME:
+            raise InputError(f"a group's name has at most {MAX_NAME} signs, not {len(wanted)}")
+        given = {**self.renamed, (level, group): wanted}
+        if not wanted:
+            del given[level, group]
+        others = [n for g, n in enumerate(tree.names[level - 1]) if g != group]
+        if wanted in others:
+            raise InputError(f"another group of level {level} is called {wanted!r} already")
+        names = [{"level": k[0], "group": k[1], "name": v} for k, v in sorted(given.items())]
+        write_json(self.path / NAMES_FILE, {"names": names})
+        return Run(self.path, self.summary)
+
+    def graph(self) -> Graph:
+        """Open the graph that the run keeps; a run of a large graph keeps none."""
+        folder = self.path / GRAPH_FOLDER
+        if not folder.is_dir():
+            raise InputError(
+                f"the run {self.path} does not hold its graph (it was too large or the run is "
+                f"older); name the graph with --graph"
+            )
+        from graphham.store import open_store
+
+        return self.check_graph(open_store(folder))
+
+    def check_graph(self, graph: Graph) -> Graph:
+        """Return the graph, or refuse one that is not what the run was fitted on."""
+        seen = self.summary.get("graph", {})
+        if graph.num_nodes != seen.get("nodes") or graph.num_edges != seen.get("edges"):
+            raise InputError(
+                f"the graph has {graph.num_nodes:,} nodes and {graph.num_edges:,} edges, the run "
+                f"was fitted on {seen.get('nodes')} and {seen.get('edges')}; give that graph"
+            )
+        return graph
 
     @cached_property
     def metrics(self) -> list[dict[str, Any]]:

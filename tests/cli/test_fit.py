@@ -21,6 +21,7 @@ from .conftest import Graphham, command, contents, process
 FILES = {
     "config.toml",
     "embedding.npy",
+    "graph",
     "groups.parquet",
     "hierarchy.json",
     "metrics.jsonl",
