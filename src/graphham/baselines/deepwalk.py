@@ -166,8 +166,9 @@ def _skip_gram(
             node = sentences[s, i]
             place_key = mix(sentence_key, i)
             reach = 1 + np.int64(unit(mix(place_key, 0)) * window)
-            low, high = np.int64(max(0, i - reach)), np.int64(min(length, i + reach + 1))
-            for j in range(low, high):
+            for j in range(i - reach, i + reach + 1):
+                if j < 0 or j >= length:
+                    continue
                 if j == i or sentences[s, j] == node:
                     continue
                 pair_key = mix(place_key, j + 1)
