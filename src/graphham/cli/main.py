@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import graphham
-from graphham.cli import data, demo, fit, ingest, outputs
+from graphham.cli import data, demo, evaluate, fit, ingest, outputs
 from graphham.cli.failures import run_safely
 
 app = typer.Typer(
@@ -24,7 +24,10 @@ app.command()(outputs.embed)
 app.command()(outputs.export)
 app.command()(ingest.ingest)
 app.command()(ingest.info)
+app.command()(evaluate.reproduce)
+app.command("methods")(evaluate.list_methods)
 app.add_typer(data.app, name="data")
+app.add_typer(evaluate.app, name="evaluate")
 
 
 def _show_version(wanted: bool) -> None:

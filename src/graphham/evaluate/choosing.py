@@ -1,0 +1,91 @@
+"""Fit a method, choosing its settings on validation data only, with one budget for everyone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from graphham.errors import InputError
+
+if TYPE_CHECKING:
+    from graphham.baselines.base import Method
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """The method that did best on validation data.
+
+    Args:
+        method: Fitted.
+        settings: What it was made with, besides its seed.
+        validation: Its validation score.
+        tried: Every setting tried, with validation score and seconds.
+        seconds: Time of all fits together.
+    """
+
+    method: Method
+    settings: dict[str, Any]
+    validation: float
+    tried: list[dict[str, Any]]
+    seconds: float
+
+
+def choose(
+    name: str,
+    task: str,
+    seed: int,
+    budget: int,
+    settings: Mapping[str, Any],
+    fit: Callable[[Method], None],
+    validate: Callable[[Method], float],
+) -> Choice:
+    """Fit up to ``budget`` settings of a method and keep the one with the best validation score.
+
+    Args:
+        name: Name in the registry.
+        task: ``classify`` or ``links``; decides the search space.
+        seed: Of the method's own draws.
+        budget: How many settings may be tried; 1 is the default settings alone.
+        settings: Fixed settings that every candidate keeps.
+        fit: Fits a method.
+        validate: Scores a fitted method on validation data; earlier settings win ties.
+    """
+    from graphham.methods import make_method
+
+    if budget < 1:
+        raise InputError(f"the budget is the number of settings to try, at least 1, not {budget}")
+    offered = make_method(name, **settings).search_space(task)[:budget]
+    if len(offered) < budget and offered:
+        raise InputError(
+            f"methods offer {len(offered)} settings to choose among; give a --budget up to that"
+        )
+    best: Choice | None = None
+    tried: list[dict[str, Any]] = []
+    seen: set[str] = set()
+    for candidate in offered or [{}]:
+        merged = merge(settings, candidate)
+        text = json.dumps(merged, sort_keys=True, default=str)
+        if text in seen:  # methods with few settings repeat their default
+            continue
+        seen.add(text)
+        method = make_method(name, seed=seed, **merged)
+        fit(method)
+        score = validate(method)
+        tried.append({"settings": merged, "validation": score, "seconds": method.cost_["seconds"]})
+        if best is None or score > best.validation:
+            best = Choice(method, merged, score, tried, 0.0)
+    assert best is not None
+    total = sum(one["seconds"] for one in tried)
+    return Choice(best.method, best.settings, best.validation, tried, total)
+
+
+def merge(fixed: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Put ``more`` on top of ``fixed``; dictionaries inside are merged, not replaced."""
+    merged = dict(fixed)
+    for name, value in more.items():
+        both = merged.get(name)
+        is_nested = isinstance(both, Mapping) and isinstance(value, Mapping)
+        merged[name] = {**both, **value} if is_nested else value  # type: ignore[dict-item]
+    return merged

@@ -1,0 +1,119 @@
+"""Measure node classification: one method, one split."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from graphham.errors import InputError
+from graphham.evaluate.choosing import Choice, choose
+from graphham.evaluate.hierarchies import method_hierarchy
+from graphham.evaluate.metrics import class_metrics, label_metrics, take_as_many
+from graphham.evaluate.splits import NodeSplit, as_separate_labels, hide_labels, node_split
+from graphham.graph import Graph, Labels
+
+if TYPE_CHECKING:
+    from graphham.baselines.base import Method
+
+Record = dict[str, Any]
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+def measure_classification(
+    graph: Graph,
+    method: str,
+    *,
+    protocol: str = "p2",
+    seed: int = 0,
+    fold: int = 0,
+    folds: int = 5,
+    budget: int = 1,
+    settings: Mapping[str, Any] | None = None,
+    stratified: bool = True,
+) -> tuple[Record, Arrays]:
+    """Fit a method on the training nodes of one split and score it on the test nodes.
+
+    The method never receives the labels of test nodes.
+
+    Args:
+        graph: A graph with labels.
+        method: Name in the registry.
+        protocol: See :data:`graphham.evaluate.splits.PROTOCOLS`.
+        seed: Of the split and of the method's own draws.
+        fold: Which fold is tested.
+        folds: Number of folds.
+        budget: Settings to choose among on the validation nodes.
+        settings: Settings of the method that are not up for choice.
+        stratified: Whether folds keep the shares of the classes.
+
+    Returns:
+        What goes into the cell's JSON, and the groups found, if any.
+    """
+    split = node_split(graph, protocol, seed=seed, fold=fold, folds=folds, stratified=stratified)
+    whole = as_separate_labels(graph) if protocol == "p2s" else graph
+    shown = hide_labels(whole, split.test)
+    assert whole.labels is not None
+    labels = whole.labels
+
+    def fit(candidate: Method) -> None:
+        candidate.fit(
+            shown, task="classify", train_rows=split.train, validation_rows=split.validation
+        )
+
+    def validate(candidate: Method) -> float:
+        found = _score(candidate, labels, split.validation, protocol)
+        return float(found["micro_f1"] if "micro_f1" in found else found["accuracy"])
+
+    chosen = choose(method, "classify", seed, budget, settings or {}, fit, validate)
+    record = {
+        "metrics": _score(chosen.method, labels, split.test, protocol),
+        **choice_record(chosen),
+        "split": _split_facts(split),
+    }
+    hierarchy, arrays = method_hierarchy(chosen.method, graph.labels, split.test)
+    if hierarchy:
+        record["hierarchy"] = hierarchy
+    return record, arrays
+
+
+def choice_record(chosen: Choice) -> Record:
+    """Return what a cell keeps of a choice: settings, validation scores and cost."""
+    return {
+        "validation": chosen.validation,
+        "chosen": chosen.settings,
+        "tried": chosen.tried,
+        "cost": {
+            "seconds": chosen.method.cost_["seconds"],
+            "search_seconds": chosen.seconds,
+            "peak_memory_bytes": chosen.method.cost_["peak_memory_bytes"],
+        },
+    }
+
+
+def _score(method: Method, labels: Labels, rows: npt.NDArray[Any], protocol: str) -> Record:
+    scores = method.class_scores_
+    if scores is None:
+        raise InputError(f"the method {method.name} gives no class scores; choose another")
+    picked = np.asarray(scores, dtype=np.float64)[rows]
+    if labels.codes is not None:
+        return class_metrics(labels.codes[rows], picked.argmax(axis=1))
+    assert labels.matrix is not None
+    truth = labels.matrix[rows]
+    if protocol != "p2s":
+        return label_metrics(truth, take_as_many(picked, truth))
+    # Methods give probabilities or log-odds; one half and zero are the same cut.
+    is_probability = bool((scores >= 0).all() and (scores <= 1).all())
+    return label_metrics(truth, sp.csr_matrix(picked > (0.5 if is_probability else 0.0)))
+
+
+def _split_facts(split: NodeSplit) -> Record:
+    return {
+        "train": len(split.train),
+        "validation": len(split.validation),
+        "test": len(split.test),
+        "fingerprint": split.fingerprint(),
+    }

@@ -1,0 +1,110 @@
+"""Measure link prediction: one method, one fold of held-out edges."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from graphham.evaluate.candidates import NEGATIVES, hard_queries, uniform_queries
+from graphham.evaluate.choosing import choose
+from graphham.evaluate.classify import Arrays, Record, choice_record
+from graphham.evaluate.hierarchies import method_hierarchy
+from graphham.evaluate.metrics import SCALE, link_metrics
+from graphham.evaluate.splits import edge_split
+from graphham.graph import Graph
+from graphham.keys import derive_key
+
+if TYPE_CHECKING:
+    from graphham.baselines.base import Method
+
+Rows = npt.NDArray[np.int64]
+_QUERIES_AT_ONCE = 1 << 15
+
+
+def measure_links(
+    graph: Graph,
+    method: str,
+    *,
+    hard: bool = False,
+    seed: int = 0,
+    fold: int = 0,
+    folds: int = 5,
+    budget: int = 1,
+    settings: Mapping[str, Any] | None = None,
+    negatives: int = NEGATIVES,
+    scale: int = SCALE,
+) -> tuple[Record, Arrays]:
+    """Fit a method on a graph that lacks the test edges and rank each of them among non-links.
+
+    Labels are never shown. Settings are chosen by the mean of AUC and MRR on the validation edges,
+    which the method does not see either; their negatives are of the same kind as the test's.
+
+    Args:
+        graph: The whole graph.
+        method: Name in the registry.
+        hard: Rank against the likeliest non-neighbours instead of random ones.
+        seed: Of the folds, the negatives and the method's own draws.
+        fold: Which fold is tested.
+        folds: Number of folds.
+        budget: Settings to choose among.
+        settings: Settings of the method that are not up for choice.
+        negatives: Non-neighbours per test edge.
+        scale: Divisor of ranks in the scaled MRR.
+
+    Returns:
+        What goes into the cell's JSON, and the groups found, if any.
+    """
+    split = edge_split(graph, seed=seed, fold=fold, folds=folds)
+
+    def questions(edges: Rows, purpose: str) -> Rows:
+        key = derive_key(seed, "link queries", purpose, fold)
+        if hard:
+            return hard_queries(graph, split.graph, edges, key, negatives)
+        return uniform_queries(graph, edges, key, negatives)
+
+    asked = questions(split.validation, "validation")
+
+    def fit(candidate: Method) -> None:
+        candidate.fit(split.graph, task="embed")
+
+    def validate(candidate: Method) -> float:
+        found = link_metrics(score_queries(candidate, asked), scale)
+        return (found["auc"] + found["mrr"]) / 2
+
+    chosen = choose(method, "links", seed, budget, settings or {}, fit, validate)
+    tested = questions(split.test, "test")
+    record = {
+        "metrics": link_metrics(score_queries(chosen.method, tested), scale),
+        **choice_record(chosen),
+        "split": {
+            "train": split.graph.num_edges,
+            "validation": len(split.validation),
+            "test": len(split.test),
+            "queries": len(tested),
+            "negatives": negatives,
+            "fingerprint": split.fingerprint(),
+        },
+    }
+    hierarchy, arrays = method_hierarchy(chosen.method, graph.labels, None)
+    if hierarchy:
+        record["hierarchy"] = hierarchy
+    return record, arrays
+
+
+def score_queries(method: Method, queries: Rows) -> npt.NDArray[np.float64]:
+    """Return the ``(queries, candidates)`` scores, true link first.
+
+    Args:
+        method: Fitted.
+        queries: ``(queries, 1 + candidates)`` rows: source, true end, negatives.
+    """
+    width = queries.shape[1] - 1
+    scores = np.empty((len(queries), width))
+    for start in range(0, len(queries), _QUERIES_AT_ONCE):
+        part = queries[start : start + _QUERIES_AT_ONCE]
+        pairs = np.stack([np.repeat(part[:, 0], width), part[:, 1:].ravel()], axis=1)
+        scores[start : start + len(part)] = method.score_links(pairs).reshape(-1, width)
+    return scores

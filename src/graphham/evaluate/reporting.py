@@ -1,0 +1,372 @@
+"""From finished cells to tables: means, deviations, published numbers, paired tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphham.evaluate.cells import Cell, Record
+from graphham.evaluate.published import ABLATION, CLASSIFICATION, LINKS, Printed
+from graphham.evaluate.significance import Comparison, compare, holm
+from graphham.evaluate.tables import Column, Spread, Table
+
+TITLES = {
+    "accuracy": "accuracy",
+    "macro_f1": "macro-F1",
+    "micro_f1": "micro-F1",
+    "label_accuracy": "per-label accuracy",
+    "auc": "AUC",
+    "auc_query": "AUC per query",
+    "mrr": "MRR",
+    "scaled_mrr": "scaled MRR",
+    "hits_1": "hits@1",
+}
+MAIN_METRICS = {"classify": ("accuracy", "macro_f1"), "links": ("auc", "mrr")}
+ABLATIONS = ("graphham-no-lambda", "graphham-no-q", "graphham-no-reg")
+PROTOCOL_TITLES = {
+    "p1": "public split (P1)",
+    "p2": "folds (P2)",
+    "p2s": "folds, sigmoids (P2s)",
+    "links": "links, uniform negatives",
+    "hard": "links, hard negatives",
+}
+
+Fold = tuple[int, int]
+
+
+class Group:
+    """The finished cells of one method under one protocol on one graph.
+
+    Args:
+        records: Their records.
+    """
+
+    def __init__(self, records: Sequence[Record]) -> None:
+        done = [r for r in records if r.get("status") == "done"]
+        self.records: dict[Fold, Record] = {(r["cell"]["seed"], r["cell"]["fold"]): r for r in done}
+        refused = [r.get("reason", "") for r in records if r.get("status") == "refused"]
+        self.reason = refused[0] if refused and not done else None
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def values(self, name: str, part: str = "metrics") -> dict[Fold, float]:
+        """Return one number of every cell that has it."""
+        found = {fold: r.get(part, {}).get(name) for fold, r in self.records.items()}
+        return {fold: float(value) for fold, value in found.items() if value is not None}
+
+    def spread(self, name: str, part: str = "metrics") -> Spread | None:
+        """Return mean and population deviation over cells."""
+        values = list(self.values(name, part).values())
+        return Spread(float(np.mean(values)), float(np.std(values))) if values else None
+
+    def test_to_train(self) -> float | None:
+        """Return the ratio of test to training examples, where training sets overlap."""
+        cells = list(self.records.values())
+        if not cells or cells[0]["cell"]["protocol"] not in ("p2", "p2s", "links", "hard"):
+            return None
+        sizes = [(r["split"]["test"], r["split"]["train"]) for r in cells]
+        return float(np.mean([test / train for test, train in sizes]))
+
+
+Groups = dict[tuple[str, str, str], Group]
+
+
+def group_records(records: Iterable[Record]) -> Groups:
+    """Gather records by graph, protocol and method, keeping the order in which they come."""
+    gathered: dict[tuple[str, str, str], list[Record]] = {}
+    for record in records:
+        cell = record["cell"]
+        gathered.setdefault((cell["graph"], cell["protocol"], cell["method"]), []).append(record)
+    return {key: Group(found) for key, found in gathered.items()}
+
+
+def compare_groups(first: Group, second: Group, metric: str) -> Comparison | None:
+    """Compare two methods on the folds both have."""
+    a, b = first.values(metric), second.values(metric)
+    common = sorted(a.keys() & b.keys())
+    if not common:
+        return None
+    return compare(
+        [a[fold] for fold in common], [b[fold] for fold in common], first.test_to_train()
+    )
+
+
+def comparison_tables(
+    records: Iterable[Record], kind: str, reference: str | None = None, published: bool = True
+) -> list[Table]:
+    """Return one table per graph and protocol: every method, and how it differs from one of them.
+
+    Args:
+        records: Cells of kind ``classify`` or ``links``.
+        kind: Which of the two.
+        reference: Method to test against; the first one when not given or not there.
+        published: Show the paper's numbers too.
+    """
+    groups = group_records(records)
+    pairs = list(dict.fromkeys((graph, protocol) for graph, protocol, _ in groups))
+    return [
+        _comparison_table(groups, graph, protocol, kind, reference, published)
+        for graph, protocol in pairs
+    ]
+
+
+def _comparison_table(
+    groups: Groups, graph: str, protocol: str, kind: str, reference: str | None, published: bool
+) -> Table:
+    mine = {m: group for (g, p, m), group in groups.items() if (g, p) == (graph, protocol)}
+    base = reference if reference in mine else next(iter(mine))
+    metrics = _metrics_of(mine.values(), kind)
+    main = metrics[0]
+    printed = CLASSIFICATION if kind == "classify" else LINKS
+    columns = [Column("method", "method")]
+    has_paper = (
+        published
+        and protocol in ("p1", "p2", "p2s", "links")
+        and any((graph, metric, m) in printed for metric in metrics for m in mine)
+    )
+    # One prediction per node has one number for both; the paper prints two, so both are shown.
+    has_micro = has_paper and kind == "classify" and "micro_f1" not in metrics
+    for metric in metrics:
+        if has_paper:
+            columns.append(Column(f"paper_{metric}", f"paper {TITLES[metric]}", "score"))
+        if has_micro and metric == "accuracy":
+            columns.append(Column("paper_micro_f1", "paper micro-F1", "score"))
+        columns.append(Column(metric, TITLES[metric], "score"))
+        if has_paper:
+            columns.append(Column(f"gap_{metric}", "ours − paper", "change"))
+    columns += [
+        Column("change", f"{TITLES[main]} − {base}", "change"),
+        Column("p_plain", "p", "p"),
+        Column("p_corrected", "p corr.", "p"),
+        Column("p_holm", "p Holm", "p"),
+        Column("effect", "d", "effect"),
+        Column("count", "n", "count"),
+        Column("seconds", "s / fit", "seconds"),
+    ]
+    rivals = [m for m in mine if m != base]
+    found = {m: compare_groups(mine[m], mine[base], main) for m in rivals}
+    adjusted = dict(
+        zip(rivals, holm([None if c is None else c.p for c in found.values()]), strict=True)
+    )
+    rows = []
+    for method, group in mine.items():
+        row: dict[str, Any] = {"method": method, "count": len(group) or None}
+        for metric in metrics:
+            spread = group.spread(metric)
+            paper = printed.get((graph, metric, method))
+            row[metric] = spread
+            if paper is not None:
+                row[f"paper_{metric}"] = paper.value
+                if spread is not None:
+                    row[f"gap_{metric}"] = spread.mean - paper.value
+        if has_micro and (graph, "micro_f1", method) in printed:
+            row["paper_micro_f1"] = printed[graph, "micro_f1", method].value
+        row |= _test_columns(found.get(method), adjusted.get(method))
+        row["seconds"] = group.spread("seconds", "cost")
+        rows.append(row)
+    notes = _notes(mine, protocol, kind, base)
+    title = f"{graph}: {PROTOCOL_TITLES.get(protocol, protocol)}"
+    return Table(title, tuple(columns), tuple(rows), tuple(notes))
+
+
+def _test_columns(found: Comparison | None, adjusted: float | None) -> dict[str, Any]:
+    if found is None:
+        return {}
+    return {
+        "change": found.difference,
+        "p_plain": found.p_plain,
+        "p_corrected": found.p_corrected,
+        "p_holm": adjusted,
+        "effect": found.effect,
+    }
+
+
+def _metrics_of(groups: Iterable[Group], kind: str) -> list[str]:
+    names = list(MAIN_METRICS[kind])
+    # Several labels per node: micro-F1 is then a number of its own.
+    if kind == "classify" and any(g.values("micro_f1") for g in groups):
+        names.insert(1, "micro_f1")
+    return names
+
+
+def _notes(mine: Mapping[str, Group], protocol: str, kind: str, base: str) -> list[str]:
+    kind_of_p = "corrected" if _is_folded(protocol) else "plain"
+    notes = [
+        f"p: paired t-test against {base} on the same folds; corr.: corrected for overlapping "
+        f"training sets (Nadeau-Bengio); Holm: the {kind_of_p} p, "
+        f"adjusted for the number of methods; d: Cohen's d of the differences."
+    ]
+    if kind == "links":
+        first = next((r for g in mine.values() for r in g.records.values()), None)
+        if first is not None:
+            notes.append(
+                f"1 positive against {first['split']['negatives']} negatives; AUC is pooled over "
+                f"queries."
+            )
+    for method, group in mine.items():
+        if group.reason:
+            notes.append(f"{method}: {group.reason}.")
+    return notes
+
+
+def _is_folded(protocol: str) -> bool:
+    return protocol in ("p2", "p2s", "links", "hard")
+
+
+def link_detail_table(records: Iterable[Record]) -> Table:
+    """Return the further link metrics: per-query AUC, scaled MRR with its scale, hits."""
+    names = ("auc_query", "scaled_mrr", "hits_1")
+    rows = []
+    for (graph, protocol, method), group in group_records(records).items():
+        if len(group):
+            first = next(iter(group.records.values()))
+            rows.append(
+                {
+                    "graph": graph,
+                    "negatives": "hard" if protocol == "hard" else "uniform",
+                    "method": method,
+                    **{name: group.spread(name) for name in names},
+                    "scale": first["metrics"]["scale"],
+                }
+            )
+    columns = (
+        Column("graph", "graph"),
+        Column("negatives", "negatives"),
+        Column("method", "method"),
+        *(Column(name, TITLES[name], "score") for name in names),
+        Column("scale", "scale", "count"),
+    )
+    note = "Scaled MRR counts rank r as 1 / ceil(r / scale)."
+    return Table("Further link metrics", columns, tuple(rows), (note,))
+
+
+def ablation_table(records: Iterable[Record]) -> Table:
+    """Return Table 4: the change when a part is removed, the paper's and ours, with stars.
+
+    A star is p < 0.05 by the plain paired test, as in the paper; two stars also survive the
+    correction for overlapping training sets and Holm's for the three ablations.
+    """
+    groups = group_records(records)
+    rows = []
+    for graph, protocol in dict.fromkeys((g, p) for g, p, _ in groups):
+        full = groups.get((graph, protocol, "graphham"))
+        if full is None or not len(full):
+            continue
+        for metric in ("accuracy", "macro_f1"):
+            found = {
+                name: compare_groups(groups[graph, protocol, name], full, metric)
+                for name in ABLATIONS
+                if (graph, protocol, name) in groups
+            }
+            adjusted = holm([None if c is None else c.p for c in found.values()])
+            for (name, result), p_holm in zip(found.items(), adjusted, strict=True):
+                if result is None:
+                    continue
+                paper = ABLATION.get((graph, metric, name)) if _is_folded(protocol) else None
+                rows.append(
+                    {
+                        "graph": graph,
+                        "metric": TITLES[metric],
+                        "without": name.removeprefix("graphham-no-"),
+                        "paper": _starred(paper),
+                        **_test_columns(result, p_holm),
+                        "stars": _stars(result, p_holm),
+                        "wins": f"{result.wins}/{result.count}",
+                    }
+                )
+    columns = (
+        Column("graph", "graph"),
+        Column("metric", "metric"),
+        Column("without", "without"),
+        Column("paper", "paper"),
+        Column("change", "ours", "change"),
+        Column("stars", "stars"),
+        Column("p_plain", "p", "p"),
+        Column("p_corrected", "p corr.", "p"),
+        Column("p_holm", "p Holm", "p"),
+        Column("effect", "d", "effect"),
+        Column("wins", "better without"),
+    )
+    note = (
+        "Change against the full model (negative: the part helped). * p < .05 by the plain paired "
+        "test, as in the paper; ** also after Nadeau-Bengio and Holm."
+    )
+    return Table("Table 4: ablations", columns, tuple(rows), (note,))
+
+
+def hierarchy_table(records: Iterable[Record], part: str, title: str) -> Table:
+    """Return hierarchy quality per graph, protocol and method.
+
+    Args:
+        records: Cells whose ``part`` holds hierarchy scores.
+        part: ``hierarchy`` for classify and links cells, ``metrics`` for hierarchy cells.
+        title: Of the table.
+    """
+    names: tuple[tuple[str, str], ...] = (
+        ("nesting", "nesting"),
+        ("nesting_evidence", "evidence nesting"),
+        ("used_share", "groups used"),
+        ("effective_1", "effective 1"),
+        ("effective_2", "effective 2"),
+        ("nmi_1", "NMI 1"),
+        ("nmi_2", "NMI 2"),
+        ("nmi_test_2", "NMI 2 test"),
+        ("ari_1", "ARI 1"),
+        ("ari_2", "ARI 2"),
+        ("truth_nmi_1", "true NMI 1"),
+        ("truth_nmi_2", "true NMI 2"),
+        ("purity", "tree purity"),
+        ("dendrogram_purity", "dendrogram purity"),
+    )
+    rows = []
+    for (graph, protocol, method), group in group_records(records).items():
+        spreads = {name: group.spread(name, part) for name, _ in names}
+        if not any(spreads.values()):
+            continue
+        rows.append(
+            {
+                "graph": graph,
+                "protocol": protocol,
+                "method": method,
+                **{name: None if s is None else s.mean for name, s in spreads.items()},
+                "count": len(group),
+            }
+        )
+    used = [(n, t) for n, t in names if any(row.get(n) is not None for row in rows)]
+    columns = (
+        Column("graph", "graph"),
+        Column("protocol", "protocol"),
+        Column("method", "method"),
+        *(Column(name, text, "score") for name, text in used),
+        Column("count", "n", "count"),
+    )
+    note = (
+        "Level 1 is the finest. Groups used: share of the groups that hold at least 1% of the "
+        "nodes, worst level. Evidence nesting: before the levels are combined."
+    )
+    return Table(title, columns, tuple(rows), (note,))
+
+
+def select(records: Mapping[str, Record], cells: Iterable[Cell]) -> list[Record]:
+    """Return the records of cells that are finished, in the order of the cells."""
+    return [records[cell.key] for cell in cells if cell.key in records]
+
+
+def having(records: Iterable[Record], wanted: Callable[[Record], bool]) -> list[Record]:
+    """Return the records whose cell is wanted."""
+    return [record for record in records if wanted(record["cell"])]
+
+
+def _starred(paper: Printed | None) -> str | None:
+    if paper is None:
+        return None
+    return f"{paper.value:+.3f}".replace("-", "−") + ("*" if paper.starred else "")
+
+
+def _stars(result: Comparison, p_holm: float | None) -> str:
+    if p_holm is not None and p_holm < 0.05:
+        return "**"
+    return "*" if result.p_plain is not None and result.p_plain < 0.05 else ""

@@ -1,0 +1,145 @@
+"""Make the paper's tables and figures again: run the cells, then write what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from graphham.errors import InputError
+from graphham.evaluate.cells import Cell, CellStore, Record
+from graphham.evaluate.figures import (
+    cooccurrence_figure,
+    gap_figure,
+    map_figure,
+    save_figure,
+    surface_figure,
+    surfaces,
+)
+from graphham.evaluate.reporting import select
+from graphham.evaluate.results import study_tables
+from graphham.evaluate.running import Outcome, run_cells
+from graphham.evaluate.studies import Study, load_study, study_names
+from graphham.evaluate.tables import Table
+
+if TYPE_CHECKING:
+    from graphham.console import Screen
+
+
+def reproduce(
+    names: Sequence[str],
+    out: str | Path,
+    screen: Screen,
+    *,
+    datasets: Sequence[str] | None = None,
+    methods: Sequence[str] | None = None,
+    seeds: Sequence[int] | None = None,
+    budget: int | None = None,
+    quick: bool = False,
+) -> Outcome:
+    """Run the unfinished cells of some studies and write their tables and figures.
+
+    Args:
+        names: Studies, or ``all``.
+        out: Results folder: ``cells``, ``tables`` and ``figures`` below it.
+        screen: Where progress and tables are shown.
+        datasets: Only these graphs.
+        methods: These methods instead of the studies' own.
+        seeds: These seeds instead of the studies' own.
+        budget: Settings to choose among for every method.
+        quick: Small versions.
+    """
+    wanted = study_names() if "all" in names else list(dict.fromkeys(names))
+    _check_methods(methods)
+    studies = []
+    for name in wanted:
+        try:
+            studies.append(
+                load_study(
+                    name,
+                    datasets=datasets,
+                    methods=methods,
+                    seeds=seeds,
+                    budget=budget,
+                    quick=quick,
+                )
+            )
+        except InputError:
+            # With "all", a study without the graphs asked for has nothing to do.
+            if len(wanted) == 1:
+                raise
+    if not studies:
+        raise InputError(f"no study has a graph among {', '.join(datasets or ())}")
+    store = CellStore(out)
+    cells = [cell for study in studies for cell in study.cells]
+    screen.say(
+        "Plan",
+        [f"{', '.join(s.name for s in studies)}: {len({c.key for c in cells})} cells", str(out)],
+    )
+    outcome = run_cells(cells, store, screen)
+    for study in studies:
+        write_study(study, outcome.records, store, screen)
+    return outcome
+
+
+def write_study(
+    study: Study, records: dict[str, Record], store: CellStore, screen: Screen
+) -> list[Path]:
+    """Write the tables and figures of a study from its finished cells, and show the tables."""
+    done = select(records, study.cells)
+    paths: list[Path] = []
+    tables = study_tables(study.name, done)
+    for number, table in enumerate(tables):
+        screen.plain(f"\n{table.title}\n")
+        screen.plain(table.plain())
+        paths += table.write(store.root / "tables", _file_name(study.name, table, number))
+    if study.name.startswith("figure"):
+        paths += draw_study(study, done, store)
+    screen.say("Wrote", [str(path) for path in paths])
+    return paths
+
+
+def draw_study(study: Study, records: list[Record], store: CellStore) -> list[Path]:
+    """Draw a figure, one file per graph (and one for all where graphs stand side by side)."""
+    folder = store.root / "figures"
+    if study.name == "figure5":
+        return save_figure(surface_figure(surfaces(records)), folder, study.name)
+    loaded: dict[str, tuple[Record, Any]] = {}
+    for record in records:
+        if record.get("status") == "done":
+            arrays = store.read_arrays(Cell.from_dict(record["cell"]))
+            loaded.setdefault(record["cell"]["graph"], (record, arrays))
+    if study.name == "figure6":
+        return save_figure(
+            gap_figure({name: arrays for name, (_, arrays) in loaded.items()}), folder, study.name
+        )
+    draw = map_figure if study.name == "figure3" else cooccurrence_figure
+    paths: list[Path] = []
+    for number, (name, (record, arrays)) in enumerate(loaded.items()):
+        figure = draw(arrays, name, record.get("classes", ()))
+        paths += save_figure(figure, folder, f"{study.name}-{name}")
+        if number == 0:
+            paths += save_figure(figure, folder, study.name)
+    return paths
+
+
+def _check_methods(methods: Sequence[str] | None) -> None:
+    """Refuse unknown names before any work."""
+    from graphham.evaluate.hierarchy_peers import PEERS
+    from graphham.methods import method_class
+
+    for name in methods or ():
+        if name not in PEERS:
+            method_class(name)
+
+
+def _file_name(study: str, table: Table, number: int) -> str:
+    """Return a file name that says what the table shows: table2-cora-p2."""
+    head = table.title.split(":")[0].lower()
+    inside = (
+        table.title[table.title.find("(") + 1 : -1].lower() if table.title.endswith(")") else ""
+    )
+    if head.startswith("table"):
+        return study
+    words = "-".join(word for word in (head, inside) if word).replace(" ", "-").replace(",", "")
+    return f"{study}-{words}" if words else f"{study}-{number}"
