@@ -141,7 +141,7 @@ class MembershipAttention(nn.Module):
         noise = None
         if generator is not None and self.assignment != "mean":
             noise = gumbel_noise(affinity.shape, generator, affinity)
-        return assign(affinity, tau, noise, self.assignment, self.dirichlet)
+        return assign(affinity, tau, noise, self.assignment, self.dirichlet, generator)
 
     def propagate(self, x: Tensor | FeatureRows, block: Block, z: Tensor) -> Tensor:
         """Return ``(num_targets, out_dim)`` aggregated messages (E5-E9).
@@ -229,7 +229,7 @@ class MembershipAttention(nn.Module):
         affinity = self.affinities(x if membership_states is None else membership_states)
         noisy = self.training and self.assignment != "mean"
         noise = gumbel_noise(affinity.shape, generator, affinity) if noisy else None
-        z = assign(affinity, self.tau, noise, self.assignment, self.dirichlet)
+        z = assign(affinity, self.tau, noise, self.assignment, self.dirichlet, generator)
         return self.propagate(x, block, z)
 
     def _block(self, x: Tensor, edge_index: Tensor) -> Block:

@@ -43,6 +43,7 @@ def assign(
     noise: Tensor | None,
     how: str = "log",
     dirichlet: bool = False,
+    generator: torch.Generator | None = None,
 ) -> Tensor:
     """Draw relaxed assignments z from affinities (E2-E4).
 
@@ -52,6 +53,7 @@ def assign(
         noise: Gumbel noise of the same shape; ``None`` gives the mean membership (inference).
         how: ``log`` adds noise to log pi, ``literal`` to pi as the paper prints it, ``mean`` none.
         dirichlet: Draw pi from a Dirichlet around its mean first (E3).
+        generator: Source of the Dirichlet draw; torch's own stream when not given.
 
     Returns:
         ``(nodes, num_groups)`` rows on the simplex.
@@ -62,8 +64,10 @@ def assign(
     log_pi = affinity.log_softmax(dim=1)
     pi = mean
     if dirichlet:
-        # Concentrations near 1/K underflow to exact zeros whose logarithm is -inf.
-        pi = torch.distributions.Dirichlet(mean.clamp_min(1e-4)).rsample().clamp_min(1e-8)
+        # A normalised gamma draw, since torch's own Dirichlet takes no generator. Concentrations
+        # near 1/K underflow to exact zeros whose logarithm is -inf.
+        gamma = torch._standard_gamma(mean.clamp_min(1e-4), generator=generator)
+        pi = (gamma / gamma.sum(dim=1, keepdim=True)).clamp_min(1e-8)
         log_pi = pi.log()
     logits = pi if how == "literal" else log_pi
     return ((logits + noise) / tau).softmax(dim=1)
