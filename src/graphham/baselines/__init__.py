@@ -9,8 +9,18 @@ import importlib
 from typing import Any
 
 _HOMES = {
+    "AdamicAdar": "untrained",
+    "CommonNeighbors": "untrained",
+    "DeepWalk": "deepwalk",
+    "GAT": "gat",
     "GraphHAMMethod": "ham",
+    "GraphSAGE": "sage",
+    "LogisticRegression": "linear",
+    "MLP": "linear",
     "Method": "base",
+    "PlainFeatures": "untrained",
+    "SmoothedFeatures": "untrained",
+    "SmoothedRegression": "linear",
 }
 
 __all__ = sorted(_HOMES)

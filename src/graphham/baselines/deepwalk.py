@@ -153,7 +153,7 @@ def _skip_gram(
     lr_end: float,
     key: Any,
 ) -> float:
-    """Go through the sentences once, updating both tables in place; return the mean loss."""
+    """Go through the sentences once, updating both tables in place; return the loss per pair."""
     num_sentences, length = sentences.shape
     num_nodes, dim = vectors.shape
     change = np.empty(dim, dtype=np.float32)
@@ -189,6 +189,7 @@ def _skip_gram(
                         pairs += 1
                         step = rate * (np.float32(1.0) - chance)
                     else:
+                        total -= np.log(max(np.float32(1.0) - chance, np.float32(1e-12)))
                         step = -rate * chance
                     for d in range(dim):
                         change[d] += step * contexts[other, d]

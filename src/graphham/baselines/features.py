@@ -8,10 +8,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphham.config import InputConfig
+from graphham.errors import InputError
 from graphham.graph import Graph
 from graphham.inputs import FeatureMap, NodeInputs, fit_inputs, main_directions
 from graphham.keys import derive_key
 from graphham.ops import SparseMatrix
+
+_SCALINGS = ("auto", "none", "row", "tfidf", "standard")
 
 
 def fit_features(
@@ -25,6 +28,10 @@ def fit_features(
         structural_dim: Width of structural features.
         seed: The run's seed.
     """
+    if graph.features is None and not graph.num_stored:
+        raise InputError("the graph has neither features nor edges; give one of them")
+    if scaling not in _SCALINGS:
+        raise InputError(f"scaling must be one of {', '.join(_SCALINGS)}, got {scaling!r}")
     config = InputConfig.model_validate(
         {"scaling": scaling, "diffusion_steps": 0, "structural_dim": structural_dim}
     )
