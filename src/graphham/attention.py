@@ -129,7 +129,8 @@ class MembershipAttention(nn.Module):
         if self.affinity == "cosine":
             if isinstance(states, FeatureRows):
                 products = states.matmul(F.normalize(self.group_embedding, dim=1).T)
-                return self.affinity_scale * products
+                lengths = states.norms().to(products).clamp_min(1e-12)
+                return self.affinity_scale * products / lengths[:, None]
             return cosine_affinity(states, self.group_embedding, self.affinity_scale)
         assert self.log_scale is not None
         groups = self.group_embedding.T

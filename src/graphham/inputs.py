@@ -50,6 +50,16 @@ class FeatureRows:
         assert self.dense is not None
         return self.dense @ weight
 
+    def norms(self) -> Tensor:
+        """Return the ``(rows,)`` length of each node's feature vector."""
+        if self.matrix is None:
+            assert self.dense is not None
+            return torch.linalg.vector_norm(self.dense, dim=1)
+        values = self.matrix.values if self.values is None else np.asarray(self.values)
+        row = np.repeat(np.arange(len(self)), np.diff(self.matrix.indptr))
+        squares = np.bincount(row, values.astype(np.float64) ** 2, minlength=len(self))
+        return torch.from_numpy(np.sqrt(squares).astype(np.float32))
+
     def __len__(self) -> int:
         if self.matrix is not None:
             return self.matrix.shape[0]
