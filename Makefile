@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-slow lint format clean
+.PHONY: demo test test-slow lint format docs docs-tables clean
 
 # Reinstalls only when the dependency lists change; the package itself is an editable install.
 $(READY): pyproject.toml constraints.txt
@@ -33,5 +33,18 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# Sphinx is wanted by those who build the pages only, so it has a stamp of its own.
+$(VENV)/.docs-ready: $(READY)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	touch $@
+
+docs: $(VENV)/.docs-ready
+	$(BIN)/python -m sphinx -W --keep-going -q docs docs/_build/html
+	@echo "open docs/_build/html/index.html"
+
+# Every table in README.md and docs/ that comes from stored results or from the settings.
+docs-tables: $(READY)
+	$(BIN)/python scripts/docs_generate.py
+
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) docs/_build .mypy_cache .pytest_cache .ruff_cache
