@@ -54,7 +54,7 @@ class FeatureRows:
         """Return the ``(rows,)`` length of each node's feature vector."""
         if self.matrix is None:
             assert self.dense is not None
-            return torch.linalg.vector_norm(self.dense, dim=1)
+            return self.dense.square().sum(dim=1).sqrt()
         values = self.matrix.values if self.values is None else np.asarray(self.values)
         row = np.repeat(np.arange(len(self)), np.diff(self.matrix.indptr))
         squares = np.bincount(row, values.astype(np.float64) ** 2, minlength=len(self))

@@ -37,16 +37,17 @@ def contrastive_loss(anchors: Tensor, positives: Tensor, temperature: float, siz
 
 
 def skipgram_loss(positive: Tensor, negative: Tensor) -> Tensor:
-    """Return the mean of -log sigmoid(s_ij) over positives and -log sigmoid(-s_in) over negatives.
+    """Return the mean -log sigmoid(s) of positives plus the mean -log sigmoid(-s) of negatives.
 
     Args:
         positive: ``(pairs,)`` scores of true contexts (E10).
         negative: ``(pairs,)`` scores of sampled non-neighbours.
     """
-    parts = [part for part in (-F.logsigmoid(positive), -F.logsigmoid(-negative)) if len(part)]
-    if not parts:
-        return positive.sum() * 0.0
-    return torch.cat(parts).mean() * len(parts)
+    total = positive.sum() * 0.0
+    for part in (-F.logsigmoid(positive), -F.logsigmoid(-negative)):
+        if len(part):
+            total = total + part.mean()
+    return total
 
 
 def violation_mass(lower: Tensor, upper: Tensor) -> Tensor:
