@@ -49,6 +49,7 @@ def demo(
     replaces = _check_earlier(place, graph)
     run = fit_and_report(screen, graph, config, place, overwrite=replaces)
     _show(screen, run, graph)
+    _write_report(screen, run)
 
 
 def _check_earlier(place: Path, graph: Graph) -> bool:
@@ -109,6 +110,22 @@ def _show(screen: Screen, run: Run, graph: Graph) -> None:
             f"python: import graphham as gh; model = gh.load({str(run.path)!r}, 'cora')",
             f"        print(model.explain({rows[0]['id']!r}))",
         ],
+    )
+
+
+def _write_report(screen: Screen, run: Run) -> None:
+    """Write the report where the packages for it are installed; say so where they are not."""
+    from graphham.report.html import write_report
+
+    try:
+        path = write_report(run)
+    except InputError as error:
+        screen.remark(f"no report: {error}")
+        return
+    screen.plain()
+    screen.say(
+        "Report",
+        [f"{path}: map, tree and groups on one page", f"graphham explore {run.path}: walk through"],
     )
 
 

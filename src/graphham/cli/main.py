@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import graphham
-from graphham.cli import data, demo, evaluate, fit, ingest, outputs
+from graphham.cli import data, demo, evaluate, fit, ingest, look, outputs
 from graphham.cli.failures import run_safely
 
 app = typer.Typer(
@@ -20,6 +20,9 @@ app = typer.Typer(
 )
 app.command()(demo.demo)
 app.command()(fit.fit)
+app.command()(look.report)
+app.command()(look.explore)
+app.command()(look.compare)
 app.command()(outputs.embed)
 app.command()(outputs.export)
 app.command()(ingest.ingest)

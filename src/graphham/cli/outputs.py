@@ -56,6 +56,10 @@ def embed(
     weight: WeightOption = None,
     directed: DirectedOption = False,
     isolated: IsolatedOption = False,
+    with_map: Annotated[
+        bool,
+        typer.Option("--map", help="Add map_x and map_y: each node's place on the run's map."),
+    ] = False,
 ) -> None:
     """Give vectors and memberships to the nodes of any graph, without refitting.
 
@@ -83,8 +87,17 @@ def embed(
     from graphham.inference import embed_graph
 
     found = embed_graph(opened, nodes)
+    table = embedding_table(found, is_flat=form == "csv")
+    if with_map:
+        import pyarrow as pa
+
+        from graphham.projection import place_on_map
+
+        places = place_on_map(opened, found.embedding)
+        for column, name in enumerate(("map_x", "map_y")):
+            table = table.append_column(name, pa.array(places[:, column].copy()))
     with creating(path) as temporary:
-        _write(embedding_table(found, is_flat=form == "csv"), temporary, form)
+        _write(table, temporary, form)
     screen.say("Wrote", f"{path}: vectors and memberships of {found.num_nodes:,} nodes")
 
 

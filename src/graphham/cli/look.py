@@ -1,0 +1,135 @@
+"""``graphham report``, ``explore`` and ``compare``: look at what a fit found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from graphham.cli.outputs import RunArgument
+
+if TYPE_CHECKING:
+    from graphham.graph import Graph
+
+_GraphOption = Annotated[
+    str | None,
+    typer.Option(
+        "--graph",
+        metavar="GRAPH",
+        help="The graph of the run, for runs that do not keep it because it is large.",
+    ),
+]
+
+
+def report(
+    run: RunArgument,
+    out: Annotated[
+        str | None,
+        typer.Option("--out", metavar="FILE", help="Page to write; RUN/report.html if not given."),
+    ] = None,
+) -> None:
+    """Write everything about a run as one HTML page that needs no network.
+
+    Example:
+      graphham report runs/cora
+    """
+    from graphham.cli.options import refuse_existing
+    from graphham.console import Screen
+    from graphham.saved import Run
+
+    if out is not None:
+        refuse_existing(Path(out), "give another --out or remove it first")
+    screen = Screen()
+    opened = Run.open(run)
+    from graphham.report.html import write_report
+
+    path = write_report(opened, out)
+    screen.say("Wrote", f"{path} ({path.stat().st_size / 1e6:.1f} MB); open it in any browser")
+
+
+def explore(
+    run: RunArgument,
+    export: Annotated[
+        str | None,
+        typer.Option(
+            "--export",
+            metavar="FOLDER",
+            help="Write a copy that works without a server, and stop.",
+        ),
+    ] = None,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="Port on 127.0.0.1; 0: a free one.")
+    ] = 0,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Only print the address.")
+    ] = False,
+    graph: _GraphOption = None,
+) -> None:
+    """Look at a run in the browser: map, hierarchy, nodes, groups and why they are there.
+
+    Examples:
+      graphham explore runs/cora
+      graphham explore runs/cora --export cora-page
+    """
+    from graphham.console import Screen
+    from graphham.saved import Run
+
+    screen = Screen()
+    opened = Run.open(run)
+    given = _open_graph(graph)
+    if export is not None:
+        from graphham.explore.export import export_static
+
+        folder = export_static(opened, export, given)
+        screen.say("Wrote", f"{folder}; open {folder / 'index.html'} in any browser")
+        return
+    from graphham.explore.launch import serve
+
+    def announce(address: str) -> None:
+        screen.say("Explore", f"{address}   (Ctrl-C stops it)")
+
+    serve(opened, port=port, graph=given, open_browser=not no_browser, announce=announce)
+
+
+def compare(
+    run_a: Annotated[str, typer.Argument(metavar="RUN_A", help="A finished run folder.")],
+    run_b: Annotated[str, typer.Argument(metavar="RUN_B", help="Another one.")],
+    out: Annotated[
+        str,
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help="Page to write (.html), or the table of moved nodes (.csv, .parquet).",
+        ),
+    ] = "compare.html",
+    level: Annotated[
+        int, typer.Option("--level", min=1, help="Level to match groups on (1: fine).")
+    ] = 1,
+) -> None:
+    """Show how the groups of two runs map onto each other and which nodes moved.
+
+    Example:
+      graphham compare runs/a runs/b --out a-b.html
+    """
+    from graphham.cli.options import refuse_existing
+    from graphham.console import Screen
+    from graphham.saved import Run
+
+    refuse_existing(Path(out), "give another --out or remove it first")
+    screen = Screen()
+    first, second = Run.open(run_a), Run.open(run_b)
+    from graphham.compare import compare_runs, write_comparison
+
+    found = compare_runs(first, second, level)
+    screen.say("Compare", found.lines())
+    path = write_comparison(found, out)
+    screen.say("Wrote", str(path))
+
+
+def _open_graph(graph: str | None) -> Graph | None:
+    if graph is None:
+        return None
+    from graphham.cli.options import GraphOptions, open_graph
+
+    return open_graph(graph, GraphOptions())

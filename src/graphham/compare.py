@@ -1,0 +1,230 @@
+"""Compare two runs: how their groups map onto each other, and which nodes moved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from graphham.errors import InputError
+from graphham.ids import NodeIds
+from graphham.nesting import contingency
+from graphham.saved import Run
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_SHOWN_MOVES = 200
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """What two runs say about the nodes they share, on one level.
+
+    Args:
+        first: The first run.
+        second: The second run.
+        level: The level whose groups are compared.
+        rows_a: Rows of the shared nodes in the first run.
+        rows_b: Rows of the same nodes in the second run.
+        counts: ``(groups of a, groups of b)`` number of shared nodes in each pair of groups.
+        partner: Per group of the first run its partner in the second, -1 for none; one to one.
+        ari: Adjusted Rand index of the two groupings: 0 by chance, 1 the same.
+        nmi: Normalised mutual information.
+    """
+
+    first: Run
+    second: Run
+    level: int
+    rows_a: npt.NDArray[np.int64]
+    rows_b: npt.NDArray[np.int64]
+    counts: npt.NDArray[np.int64]
+    partner: npt.NDArray[np.int64]
+    ari: float
+    nmi: float
+
+    @property
+    def num_shared(self) -> int:
+        """Number of nodes that both runs know."""
+        return len(self.rows_a)
+
+    @property
+    def moved(self) -> npt.NDArray[np.bool_]:
+        """Which shared nodes are not in the partner of their group."""
+        before = _codes(self.first, self.level)[self.rows_a]
+        after = _codes(self.second, self.level)[self.rows_b]
+        return np.asarray(self.partner[before] != after)
+
+    def groups_table(self) -> pa.Table:
+        """Return one row per group of the first run: its partner, what they share, and how much.
+
+        ``overlap`` is the share of the nodes in either of the two groups that are in both.
+        """
+        import pyarrow as pa
+
+        names_a, names_b = _names(self.first, self.level), _names(self.second, self.level)
+        size_a, size_b = self.counts.sum(axis=1), self.counts.sum(axis=0)
+        has = self.partner >= 0
+        partner = np.where(has, self.partner, 0)
+        shared = np.where(has, self.counts[np.arange(len(partner)), partner], 0)
+        either = np.maximum(size_a + np.where(has, size_b[partner], 0) - shared, 1)
+        return pa.table(
+            {
+                "group_a": pa.array(np.arange(len(partner), dtype=np.int32)),
+                "name_a": pa.array(names_a, type=pa.string()),
+                "size_a": pa.array(size_a),
+                "group_b": pa.array(partner.astype(np.int32), mask=~has),
+                "name_b": pa.array(
+                    [names_b[p] if h else None for p, h in zip(partner, has, strict=True)],
+                    type=pa.string(),
+                ),
+                "size_b": pa.array(size_b[partner], mask=~has),
+                "shared": pa.array(shared),
+                "overlap": pa.array(shared / either),
+            }
+        )
+
+    def moved_table(self) -> pa.Table:
+        """Return one row per node that moved: id, title if known, group before and after."""
+        import pyarrow as pa
+
+        moved = np.flatnonzero(self.moved)
+        before = _codes(self.first, self.level)[self.rows_a[moved]]
+        after = _codes(self.second, self.level)[self.rows_b[moved]]
+        rows = pa.array(self.rows_a[moved])
+        nodes = self.first.nodes
+        columns: dict[str, Any] = {"id": nodes["id"].take(rows)}
+        if "title" in nodes.column_names:
+            columns["title"] = nodes["title"].take(rows)
+        columns["group_a"] = pa.array(before.astype(np.int32))
+        columns["name_a"] = pa.array(_names(self.first, self.level)).take(pa.array(before))
+        columns["group_b"] = pa.array(after.astype(np.int32))
+        columns["name_b"] = pa.array(_names(self.second, self.level)).take(pa.array(after))
+        return pa.table(columns)
+
+    def lines(self) -> list[str]:
+        """Return the comparison in a few readable lines."""
+        only_a = len(self.first.nodes) - self.num_shared
+        only_b = len(self.second.nodes) - self.num_shared
+        moved = int(self.moved.sum())
+        return [
+            f"{self.num_shared:,} nodes in both runs, {only_a:,} only in the first, {only_b:,} "
+            f"only in the second",
+            f"level {self.level}: {self.counts.shape[0]} groups against {self.counts.shape[1]}, "
+            f"adjusted Rand index {self.ari:.3f}, NMI {self.nmi:.3f}",
+            f"{moved:,} nodes ({moved / self.num_shared:.0%}) moved out of their group's partner",
+        ]
+
+
+def compare_runs(first: Run, second: Run, level: int = 1) -> Comparison:
+    """Match the groups of two runs one to one, so that as many nodes as possible stay.
+
+    Nodes are matched by id; the runs need not know the same nodes.
+
+    Args:
+        first: A run.
+        second: Another run.
+        level: The level to compare; both runs must have it.
+    """
+    from scipy.optimize import linear_sum_assignment
+    from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
+
+    for run in (first, second):
+        if not 1 <= level <= run.hierarchy.num_levels:
+            raise InputError(
+                f"the run {run.path} has levels 1 to {run.hierarchy.num_levels}, not {level}"
+            )
+    found = NodeIds(second.nodes["id"]).find(NodeIds(first.nodes["id"]))
+    rows_a = np.flatnonzero(found >= 0)
+    if not len(rows_a):
+        raise InputError(
+            f"the runs {first.path} and {second.path} have no node id in common; compare runs of "
+            f"the same or of overlapping graphs"
+        )
+    rows_b = found[rows_a]
+    before, after = _codes(first, level)[rows_a], _codes(second, level)[rows_b]
+    counts = contingency(
+        before,
+        after,
+        first.hierarchy.group_counts[level - 1],
+        second.hierarchy.group_counts[level - 1],
+    )
+    low, high = linear_sum_assignment(counts, maximize=True)
+    partner = np.full(counts.shape[0], -1, dtype=np.int64)
+    real = counts[low, high] > 0  # a pair that shares nothing is no pair
+    partner[low[real]] = high[real]
+    return Comparison(
+        first,
+        second,
+        level,
+        rows_a,
+        rows_b,
+        counts,
+        partner,
+        float(adjusted_rand_score(before, after)),
+        float(normalized_mutual_info_score(before, after)),
+    )
+
+
+def write_comparison(found: Comparison, out: str | Path) -> Path:
+    """Write a page (``.html``) or the table of moved nodes (``.csv``, ``.parquet``)."""
+    path = Path(out)
+    suffix = path.suffix.lower()
+    if suffix in (".html", ".htm"):
+        from graphham.report.html import write_page
+
+        write_page(comparison_page(found), path, may_replace=False)
+        return path
+    from graphham.atomic import creating
+
+    if suffix not in (".csv", ".parquet"):
+        raise InputError(f"{path} ends in none of .html, .csv and .parquet; name the file so")
+    with creating(path) as temporary:
+        if suffix == ".csv":
+            import pyarrow.csv as csv
+
+            csv.write_csv(found.moved_table(), temporary)
+        else:
+            import pyarrow.parquet as pq
+
+            pq.write_table(found.moved_table(), temporary)
+    return path
+
+
+def comparison_page(found: Comparison) -> str:
+    """Return the comparison as the text of one self-contained page."""
+    from graphham.report.text import need, one_line
+
+    need("plotly", "the page")
+    from graphham.report.figures import comparison_flow
+    from graphham.report.html import render_page
+
+    moved = found.moved_table()
+    shown = moved.slice(0, _SHOWN_MOVES).to_pylist()
+    groups = [
+        {k: one_line(v) if isinstance(v, str) else v for k, v in row.items()}
+        for row in found.groups_table().to_pylist()
+    ]
+    return render_page(
+        "compare.html",
+        {"flow": comparison_flow(found)},
+        [],
+        title=f"{found.first.path.name} and {found.second.path.name} – graphham",
+        first=found.first.path.name,
+        second=found.second.path.name,
+        lines=found.lines(),
+        groups=groups,
+        moved=[{k: one_line(v, 100) for k, v in r.items() if v is not None} for r in shown],
+        num_moved=len(moved),
+    )
+
+
+def _codes(run: Run, level: int) -> npt.NDArray[np.int64]:
+    return np.asarray(run.nodes[f"group_{level}"].to_numpy(), dtype=np.int64)
+
+
+def _names(run: Run, level: int) -> list[str]:
+    return list(run.hierarchy.names[level - 1])

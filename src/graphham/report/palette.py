@@ -1,0 +1,68 @@
+"""Colours that tell groups apart, for colour-blind eyes too.
+
+The base colours are the eight of Okabe and Ito less black, then darker and lighter relatives of
+them. Colour is never the only sign: hover, legend and tables carry the names.
+"""
+
+from __future__ import annotations
+
+import colorsys
+from collections.abc import Sequence
+
+import numpy as np
+
+from graphham.hierarchy import Hierarchy
+
+BASE = (
+    "#0072b2",
+    "#e69f00",
+    "#009e73",
+    "#cc79a7",
+    "#56b4e9",
+    "#d55e00",
+    "#b8a900",
+    "#7b5ea7",
+    "#8c564b",
+    "#4d7d2f",
+)
+UNKNOWN = "#9aa0a6"
+# From pale (undecided) to deep (firm); readable in grey as well.
+FIRMNESS = "Cividis"
+
+
+def shade(color: str, step: float) -> str:
+    """Return a lighter (``step`` > 0) or darker colour of the same hue."""
+    red, green, blue = (int(color[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    hue, light, full = colorsys.rgb_to_hls(red, green, blue)
+    light = min(0.82, max(0.2, light + step))
+    # Full saturation away from the base lightness glares; printed colours fade to both sides.
+    parts = colorsys.hls_to_rgb(hue, light, full * (1 - min(0.45, 1.6 * abs(step))))
+    return "#" + "".join(f"{round(255 * p):02x}" for p in parts)
+
+
+def spread(count: int) -> list[str]:
+    """Return ``count`` colours for things without an order."""
+    rounds = (0.0, -0.14, 0.16, -0.24)
+    return [
+        shade(BASE[i % len(BASE)], rounds[(i // len(BASE)) % len(rounds)]) for i in range(count)
+    ]
+
+
+def group_colors(tree: Hierarchy) -> list[list[str]]:
+    """Return a colour per group and level; a group is a shade of its parent."""
+    levels = [spread(tree.group_counts[-1])]
+    for level in range(tree.num_levels - 1, 0, -1):
+        above, parents = levels[0], tree.parents[level - 1]
+        colors = []
+        for group, parent in enumerate(parents.tolist()):
+            family = np.flatnonzero(parents == parent)
+            place = int(np.searchsorted(family, group))
+            step = 0.0 if len(family) == 1 else 0.26 * (place / (len(family) - 1) - 0.4)
+            colors.append(shade(above[parent], step))
+        levels.insert(0, colors)
+    return levels
+
+
+def label_colors(classes: Sequence[object]) -> list[str]:
+    """Return a colour per label."""
+    return spread(len(classes))
