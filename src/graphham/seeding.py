@@ -109,6 +109,9 @@ def _refine(
     adjacency = graph.adjacency().astype(np.float32)
     if graph.directed:
         adjacency = (adjacency + adjacency.T).tocsr()
+    if graph.weights is not None:
+        # The tables count links from one up; the unit of the weights must not matter.
+        adjacency = adjacency / np.float32(adjacency.data.mean(dtype=np.float64))
     degrees = np.asarray(adjacency.sum(1), dtype=np.float32).ravel()
     links = np.maximum(np.diff(adjacency.indptr), 1)
     heard = (degrees > 0) * (links / (1 + links / _WITNESSES)) / np.maximum(degrees, 1e-12)
