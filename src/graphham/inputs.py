@@ -271,7 +271,7 @@ def structural_features(graph: Graph, dim: int, seed: int) -> Floats:
     adjacency = graph.adjacency().astype(np.float32)
     if graph.directed:
         adjacency = (adjacency + adjacency.T).tocsr()
-    if graph.weights is not None:
+    if graph.weights is not None and adjacency.nnz:
         adjacency = adjacency / np.float32(adjacency.data.mean(dtype=np.float64))
     root = 1 / np.sqrt(np.asarray(adjacency.sum(1)).ravel() + 1.0)
 

@@ -109,7 +109,7 @@ def _refine(
     adjacency = graph.adjacency().astype(np.float32)
     if graph.directed:
         adjacency = (adjacency + adjacency.T).tocsr()
-    if graph.weights is not None:
+    if graph.weights is not None and adjacency.nnz:
         # The tables count links from one up; the unit of the weights must not matter.
         adjacency = adjacency / np.float32(adjacency.data.mean(dtype=np.float64))
     degrees = np.asarray(adjacency.sum(1), dtype=np.float32).ravel()
