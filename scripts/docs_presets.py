@@ -99,11 +99,12 @@ def measured(changes: dict[str, dict[str, Any]]) -> list[str]:
             set_to = ", ".join(f"`{k}={_plain(v)}`" for k, v in settings.items()) or "none"
             shown = [difference(cells, against, key) for _, key in wanted]
             rows.append([name, set_to, *shown])
-        lines += [title, "", *table(["change", "settings", *(label for label, _ in wanted)], rows)]
+        lines += [title, ""]
+        if rows:
+            lines += [*table(["change", "settings", *(label for label, _ in wanted)], rows), ""]
         missing = [name for name in changes if held[task, name] is None]
         if missing:
-            lines += ["", f"Not measured completely yet: {', '.join(missing)}."]
-        lines += [""]
+            lines += [f"Not measured completely yet: {', '.join(missing)}.", ""]
     return lines[:-1]
 
 
