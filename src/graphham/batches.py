@@ -190,7 +190,9 @@ class Batches:
             ).astype(np.int64)
             for layer, nodes in enumerate(flat)
         ]
-        return flat, negatives
+        # A walk without a context asks for no negative either, or isolated nodes would have nothing
+        # but negatives.
+        return flat, [np.where(p >= 0, n, -1) for p, n in zip(flat, negatives, strict=True)]
 
 
 def _in_scope(walks: Rows, layer: int, scope: str) -> Rows:
