@@ -143,11 +143,11 @@ def test_differences_are_paired_and_bold_only_when_clear() -> None:
 
 
 def test_the_readme_keeps_what_is_outside_the_markers() -> None:
-    text = f"before\n{docs_readme.BEGIN}\nold\n{docs_readme.END}\nafter\n"
+    text = f"before\n{docs_readme.BEGIN}\nstale words\n{docs_readme.END}\nafter\n"
     made = docs_readme.build(text)
     assert made.startswith("before\n")
     assert made.endswith(f"{docs_readme.END}\nafter\n")
-    assert "old" not in made
+    assert "stale words" not in made
     assert docs_readme.build(made) == made
 
 
