@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -59,8 +60,9 @@ class Truth:
             labels: All labels; unknown ones are left out.
             seed: Decides the validation nodes.
             share: Share of the training nodes kept for validation when none are given.
-            train_rows: Rows whose labels may be used; all known ones when not given.
-            validation_rows: Rows kept for early stopping, whose labels are never trained on.
+            train_rows: Rows whose labels may be used, or a mask; all known ones when not given.
+            validation_rows: Rows (or a mask) kept for early stopping, whose labels are never
+                trained on.
         """
         known = torch.from_numpy(labels.known.copy())
         if labels.codes is not None:
@@ -71,10 +73,10 @@ class Truth:
         training = known.clone()
         if train_rows is not None:
             chosen = torch.zeros_like(known)
-            chosen[torch.as_tensor(train_rows)] = True
+            chosen[_checked_rows(train_rows, len(known))] = True
             training &= chosen
         if validation_rows is not None:
-            validation = torch.as_tensor(validation_rows).long()
+            validation = _checked_rows(validation_rows, len(known))
             validation = validation[known[validation]]
         else:
             rows = torch.nonzero(training)[:, 0]
@@ -85,6 +87,22 @@ class Truth:
         if not bool(training.any()):
             raise InputError("no label is left to train on; give more labels or use --task embed")
         return cls(targets, training, validation)
+
+
+def _checked_rows(given: object, num_nodes: int) -> Tensor:
+    """Return rows of the graph as a tensor; a mask of all nodes names its rows too."""
+    rows = np.asarray(given)
+    if rows.dtype == bool and rows.shape == (num_nodes,):
+        rows = np.flatnonzero(rows)
+    if rows.ndim != 1 or (rows.size and rows.dtype.kind not in "iu"):
+        raise InputError(
+            f"rows must be a list of whole numbers or a mask of {num_nodes:,} nodes, "
+            f"got {rows.dtype} of shape {rows.shape}"
+        )
+    if rows.size and not 0 <= int(rows.min()) <= int(rows.max()) < num_nodes:
+        worst = int(rows.min()) if int(rows.min()) < 0 else int(rows.max())
+        raise InputError(f"row {worst} lies outside 0..{num_nodes - 1}; give rows of the graph")
+    return torch.from_numpy(rows.astype(np.int64))
 
 
 def loss_parts(
