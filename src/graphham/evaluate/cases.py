@@ -99,10 +99,11 @@ def _edges(case: Case, fine: Any, draw: np.random.Generator) -> tuple[Any, Any]:
     wanted = fine[source].astype(np.int64)
     near = kinds == 1
     wanted[near] = wanted[near] // per * per + draw.integers(per, size=int(near.sum()))
-    # Partners lie one and two coarse groups further, at a fixed place in them.
+    # One partner in each of the other coarse groups, at the next place inside it.
     away = kinds == 3
-    jump = per * draw.integers(1, COARSE, size=int(away.sum())) + 1
-    wanted[away] = (wanted[away] + jump) % FINE
+    step = draw.integers(1, COARSE, size=int(away.sum()))
+    there = (wanted[away] // per + step) % COARSE
+    wanted[away] = there * per + (wanted[away] + 1) % per
     anywhere = kinds == 2
     wanted[anywhere] = draw.integers(FINE, size=int(anywhere.sum()))
     order = np.argsort(fine, kind="stable")

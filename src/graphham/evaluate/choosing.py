@@ -65,7 +65,7 @@ def choose(
     tried: list[dict[str, Any]] = []
     seen: set[str] = set()
     for candidate in offered or [{}]:
-        merged = merge(settings, candidate)
+        merged = merge(candidate, settings)
         text = json.dumps(merged, sort_keys=True, default=str)
         if text in seen:  # methods with few settings repeat their default
             continue

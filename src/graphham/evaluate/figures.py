@@ -57,36 +57,46 @@ def map_figure(arrays: Arrays, title: str, classes: Sequence[str] = ()) -> Figur
 
     The last panel rings the nodes least committed to one group.
     """
-    figure = _new_figure((13, 3.6))
+    figure = _new_figure((13, 4.0))
     axes = figure.subplots(1, 4)
     points = arrays["map"]
-    panels: list[tuple[str, Any, Sequence[str]]] = [
-        ("level 1 groups", arrays["level_1"], ()),
-        ("level 2 groups", arrays["level_2"], ()),
+    fine, coarse = arrays["level_1"], arrays["level_2"]
+    panels: list[tuple[str, Any, list[Any], Sequence[str]]] = [
+        ("level 1 groups", fine, _shades(fine, coarse), ()),
+        ("level 2 groups", coarse, _palette(int(coarse.max()) + 1), ()),
     ]
     if "label" in arrays:
-        panels.append(("labels", arrays["label"], classes))
-    for axis, (name, codes, names) in zip(axes, panels, strict=False):
-        used = np.flatnonzero(np.bincount(codes[codes >= 0]))
+        label = arrays["label"]
+        panels.append(("labels", label, _palette(int(label.max()) + 1), classes))
+    for axis, (name, codes, colours, names) in zip(axes, panels, strict=False):
+        used = np.flatnonzero(np.bincount(codes[codes >= 0])).tolist()
         for code in used:
-            here = codes == code
-            colour = _COLOURS[int(code) % len(_COLOURS)]
-            label = names[int(code)] if len(names) else None
-            axis.scatter(*points[here].T, s=2.5, c=colour, linewidths=0, label=label)
+            label_text = names[code] if len(names) else None
+            here = points[codes == code].T
+            axis.scatter(*here, s=3, color=colours[code], linewidths=0, label=label_text)
         axis.set_title(f"{name} ({len(used)})", fontsize=10)
         if len(names):
-            axis.legend(fontsize=5, markerscale=3, loc="lower left", frameon=True, framealpha=0.8)
+            axis.legend(
+                fontsize=6, markerscale=3, loc="upper center", bbox_to_anchor=(0.5, -0.01),
+                ncols=2, frameon=False, handletextpad=0.1, columnspacing=0.8,
+            )  # fmt: skip
     strength = arrays["concentration"]
     last = axes[len(panels)]
-    shown = last.scatter(*points.T, s=2.5, c=strength, cmap="viridis", linewidths=0)
+    # A few nodes without any commitment would leave all others one colour.
+    low, high = np.quantile(strength, [0.02, 1.0])
+    shown = last.scatter(
+        *points.T, s=3, c=strength, cmap="viridis", linewidths=0, vmin=low, vmax=high
+    )
     edge = strength <= np.quantile(strength, BOUNDARY_SHARE)
     last.scatter(
         *points[edge].T, s=12, facecolors="none", edgecolors="#D55E00", linewidths=0.6,
         label=f"{BOUNDARY_SHARE:.0%} least committed",
     )  # fmt: skip
-    last.legend(fontsize=6, loc="lower left", framealpha=0.8)
+    last.legend(fontsize=6, loc="upper center", bbox_to_anchor=(0.5, -0.01), frameon=False)
     last.set_title("concentration", fontsize=10)
-    figure.colorbar(shown, ax=last, fraction=0.046, pad=0.02).ax.tick_params(labelsize=7)
+    figure.colorbar(shown, ax=last, fraction=0.046, pad=0.02, extend="min").ax.tick_params(
+        labelsize=7
+    )
     for axis in axes:
         axis.set_xticks([])
         axis.set_yticks([])
@@ -101,15 +111,15 @@ def map_figure(arrays: Arrays, title: str, classes: Sequence[str] = ()) -> Figur
 def cooccurrence_figure(arrays: Arrays, title: str, classes: Sequence[str] = ()) -> Figure:
     """Draw Figure 4: how many nodes each pair of groups, and of label and group, shares."""
     upper = arrays["level_2"]
-    tables: list[tuple[str, npt.NDArray[np.int64], list[str] | None]] = [
-        ("level 1 group", _ordered(_count(arrays["level_1"], upper)), None)
+    counts, order = _stairs(_count(arrays["level_1"], upper))
+    tables: list[tuple[str, npt.NDArray[np.int64], list[str]]] = [
+        ("level 1 group", counts, [str(code) for code in order])
     ]
     if "label" in arrays:
         known = arrays["label"] >= 0
-        counts = _count(arrays["label"][known], upper[known])
-        order = np.argsort(counts.argmax(axis=1), kind="stable")
-        names = [classes[i] for i in order] if len(classes) else None
-        tables.append(("label", counts[order], names))
+        counts, order = _stairs(_count(arrays["label"][known], upper[known]))
+        shown = [classes[code] if len(classes) else str(code) for code in order]
+        tables.append(("label", counts, [_cut(name) for name in shown]))
     figure = _new_figure((5.2 * len(tables), 4.6))
     for axis, (name, counts, names) in zip(
         np.atleast_1d(figure.subplots(1, len(tables))), tables, strict=True
@@ -118,9 +128,7 @@ def cooccurrence_figure(arrays: Arrays, title: str, classes: Sequence[str] = ())
         axis.set_xlabel("level 2 group")
         axis.set_ylabel(name)
         axis.set_xticks(range(counts.shape[1]))
-        axis.set_yticks(range(counts.shape[0]))
-        if names is not None:
-            axis.set_yticklabels([_cut(n) for n in names], fontsize=7)
+        axis.set_yticks(range(len(names)), names, fontsize=7)
         if counts.size <= 200:
             for row, column in zip(*np.nonzero(counts), strict=True):
                 value = int(counts[row, column])
@@ -159,7 +167,8 @@ def gap_figure(named: Mapping[str, Arrays]) -> Figure:
     """Draw Figure 6: how far node attention is from group attention, over nodes, per layer.
 
     The distance is reading (a) of A11, the mean over neighbours of alpha log(alpha / lambda); the
-    dotted line is reading (c), the whole divergence. Bins are 0.05 wide, as in the paper.
+    dotted line is reading (c), the whole divergence. Bins are 0.05 wide, as in the paper, and finer
+    where the two attentions nearly agree; the last bin holds all that lies beyond.
     """
     if not named:
         raise InputError("no portrait is finished yet; run it first")
@@ -171,15 +180,23 @@ def gap_figure(named: Mapping[str, Arrays]) -> Figure:
             axis = grid[row, column]
             gap = arrays[f"gap_{row + 1}"]
             whole = gap * reach
-            limit = max(float(np.quantile(whole, 0.99)), float(gap.max()), _BIN)
-            edges = np.arange(0, limit + 2 * _BIN, _BIN)
-            axis.hist(gap, bins=edges, color=_COLOURS[0], label="mean over neighbours")
+            limit = max(float(np.quantile(whole, 0.99)), float(np.quantile(gap, 0.999)), 1e-6)
+            width = _BIN
+            while limit < 10 * width:  # attentions that nearly agree need finer bins
+                width /= 5 if round(limit / width, 6) < 2 else 2
+            edges = np.arange(0, limit + 2 * width, width)
+            axis.hist(
+                np.minimum(gap, edges[-1]),
+                bins=edges,
+                color=_COLOURS[0],
+                label="mean over neighbours",
+            )
             axis.hist(
                 np.minimum(whole, edges[-1]), bins=edges, histtype="step", linestyle=":",
                 color=_COLOURS[3], label="whole divergence",
             )  # fmt: skip
             axis.set_yscale("log")
-            axis.set_title(f"{name}, layer {row + 1}", fontsize=10)
+            axis.set_title(f"{name}, layer {row + 1} (bins of {width:.2g})", fontsize=9)
             axis.set_xlabel("KL(node attention, group attention)", fontsize=8)
             axis.set_ylabel("nodes", fontsize=8)
             axis.tick_params(labelsize=7)
@@ -244,9 +261,34 @@ def _count(lower: npt.NDArray[Any], upper: npt.NDArray[Any]) -> npt.NDArray[np.i
     return contingency(lower, upper, int(lower.max()) + 1, int(upper.max()) + 1)
 
 
-def _ordered(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Order rows by the column they mostly lie in: a nested table then looks like stairs."""
-    return np.asarray(counts[np.argsort(counts.argmax(axis=1), kind="stable")])
+def _stairs(counts: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], list[int]]:
+    """Order rows by the column they mostly lie in, so that a nested table looks like stairs."""
+    order = np.argsort(counts.argmax(axis=1), kind="stable")
+    return np.asarray(counts[order]), order.tolist()
+
+
+def _palette(count: int) -> list[Any]:
+    return [_COLOURS[code % len(_COLOURS)] for code in range(count)]
+
+
+def _shades(fine: npt.NDArray[Any], coarse: npt.NDArray[Any]) -> list[Any]:
+    """Give each fine group a shade of the coarse group that holds most of it."""
+    from matplotlib.colors import to_rgb
+
+    parents = _count(fine, coarse).argmax(axis=1)
+    shades: list[Any] = []
+    for group, parent in enumerate(parents):
+        siblings = np.flatnonzero(parents == parent)
+        place = (int(np.searchsorted(siblings, group)) + 0.5) / len(siblings)
+        colour = np.array(to_rgb(_palette(int(parent) + 1)[-1]))
+        # From dark to light around the parent's own colour.
+        mixed = (
+            colour * (0.55 + 0.9 * place)
+            if place < 0.5
+            else 1 - (1 - colour) * (1.25 - 0.9 * place)
+        )
+        shades.append(tuple(np.clip(mixed, 0, 1)))
+    return shades
 
 
 def _cut(name: str, width: int = 22) -> str:

@@ -132,15 +132,16 @@ def _expand(block: dict[str, Any], known: dict[str, Any]) -> list[Cell]:
     points = [
         dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())
     ] or [{}]
+    methods = block.get("methods", ["graphham"])
+    # Fold by fold, all methods: what is finished can be compared at any time.
+    order = itertools.product(block["datasets"], block.get("seeds", [0]), chosen, methods, points)
     cells = []
-    for graph, method, point in itertools.product(
-        block["datasets"], block.get("methods", ["graphham"]), points
-    ):
+    for graph, seed, fold, method, point in order:
         settings = settings_for(known, kind, method, graph)
         settings = merge(settings, block.get("settings", {}))
         if point:
             settings = merge(settings, _grid_settings(point))
-        cells += [
+        cells.append(
             Cell(
                 kind=kind,
                 graph=graph,
@@ -152,9 +153,7 @@ def _expand(block: dict[str, Any], known: dict[str, Any]) -> list[Cell]:
                 budget=int(block.get("budget", 1)),
                 settings=settings,
             )
-            for seed in block.get("seeds", [0])
-            for fold in chosen
-        ]
+        )
     return cells
 
 
