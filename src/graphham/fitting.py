@@ -7,8 +7,6 @@ import platform
 import resource
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +27,7 @@ from graphham.keys import derive_key, numpy_generator, torch_generator
 from graphham.model import GraphHAMNet
 from graphham.objective import Truth
 from graphham.result import FitResult
+from graphham.threads import single_threaded
 from graphham.trainer import Listener, Silent, Trainer, collapse_notes
 from graphham.validation import LabelValidator, LinkValidator, Validator
 
@@ -248,7 +247,7 @@ def fit_graph(
     plan = plan_fit(graph.validate(), config)
     config = plan.config
     hear.on_plan(plan)
-    with _single_threaded():
+    with single_threaded():
         work, validator, truth = _held_out(graph, config, train_rows, validation_rows)
         directions = config.layer_dim if config.model.init == "svd" else 0
         features, inputs, lead = fit_inputs(work, config.inputs, config.seed, directions)
@@ -441,14 +440,3 @@ def _versions() -> dict[str, str]:
         "torch": torch.__version__,
         "numpy": np.__version__,
     }
-
-
-@contextmanager
-def _single_threaded() -> Iterator[None]:
-    """Run torch on one thread: results then do not depend on the machine's number of cores."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)

@@ -20,6 +20,7 @@ from graphham.membership import decode_path
 from graphham.model import Batch, GraphHAMNet, Output
 from graphham.nesting import majority_parents
 from graphham.result import FitResult
+from graphham.threads import single_threaded
 
 if TYPE_CHECKING:
     from graphham.saved import Run
@@ -80,6 +81,7 @@ class Encoder:
             "is_multi": self.is_multi,
         }
 
+    @single_threaded()
     def read(self, graph: Graph, inputs: NodeInputs) -> FitResult:
         """Return vectors, groups and memberships of every node of ``graph``."""
         batch = full_batch(self.model, inputs, graph)
