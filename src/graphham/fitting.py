@@ -7,7 +7,7 @@ import platform
 import resource
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -261,8 +261,10 @@ def fit_graph(
         classes = graph.labels.classes if is_classify and graph.labels is not None else ()
         is_multi = bool(is_classify and graph.labels is not None and graph.labels.is_multi)
         encoder = Encoder(model, features, config, classes, is_multi)
-        result = encoder.read(work, inputs)
-        result = replace(result, labels=graph.labels).validate()
+        if work is not graph:
+            # Held-out links only decided when to stop; the result is about the graph as given.
+            inputs = features.apply(graph)
+        result = encoder.read(graph, inputs).validate()
     notes = collapse_notes(result.groups, config.groups or ())
     for note in notes:
         hear.on_note(note)
@@ -405,6 +407,8 @@ def _held_out(
     if not train.validation_edges:
         return graph, None, None
     edges = graph.edge_list()
+    if len(edges) < 2:
+        return graph, None, None
     generator = numpy_generator(derive_key(config.seed, "validation edges"))
     count = max(1, int(train.validation_edges * len(edges)))
     held = edges[np.sort(generator.permutation(len(edges))[:count])]
