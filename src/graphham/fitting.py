@@ -352,11 +352,11 @@ def start_parameters(model: GraphHAMNet, inputs: NodeInputs, graph: Graph, direc
             held = model.encode(batch)[level].held
             vectors = model.layer(level).group_embedding
             if isinstance(held, FeatureRows):
-                picked = inputs.rows(chosen).matmul(torch.eye(inputs.num_features))
+                picked = inputs.rows(chosen).to_dense()
             else:
                 picked = held[torch.from_numpy(chosen)]
             jitter = torch.randn(picked.shape, generator=generator)
-            vectors.copy_(picked + 0.01 * picked.std() * jitter)
+            vectors.copy_(picked + 0.01 * picked.std(correction=0) * jitter)
             scale = model.layer(level).log_scale
             if scale is not None:
                 # Dot products of sparse rows are tiny; unit spread lets memberships differ.

@@ -22,6 +22,7 @@ from graphham.errors import InputError
 from graphham.graph import Graph
 from graphham.keys import derive_key, numpy_generator, torch_generator
 from graphham.ops import SparseMatrix, mean_aggregate, sparse_matmul
+from graphham.threads import single_threaded
 
 Scaling = Literal["none", "row", "tfidf", "standard"]
 Floats = npt.NDArray[np.float32]
@@ -49,6 +50,13 @@ class FeatureRows:
             return sparse_matmul(self.matrix, weight, self.values)
         assert self.dense is not None
         return self.dense @ weight
+
+    def to_dense(self) -> Tensor:
+        """Return the ``(rows, num_features)`` features written out."""
+        if self.matrix is not None:
+            return self.matrix.to_tensor(self.values, torch.zeros(())).to_dense()
+        assert self.dense is not None
+        return self.dense
 
     def norms(self) -> Tensor:
         """Return the ``(rows,)`` length of each node's feature vector."""
@@ -146,6 +154,7 @@ class FeatureMap:
         arrays = {name: np.asarray(state[f"inputs.{name}"]) for name in names}
         return cls(scaling=scaling, steps=steps, **arrays)
 
+    @single_threaded()
     def apply(self, graph: Graph, known_rows: npt.NDArray[np.int64] | None = None) -> NodeInputs:
         """Return the inputs of every node of ``graph``.
 
