@@ -1,0 +1,335 @@
+"""What the explorer asks about a run, answered without a web server.
+
+Every answer is a function of the run folder. Rows are ours and stay between page and server;
+whatever a person sees or exports carries ids.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from graphham.describe import feature_name, features_of
+from graphham.errors import InputError
+from graphham.explore.attention import AttentionCache
+from graphham.explore.wire import pack
+from graphham.neighbors import nearest_to
+from graphham.projection import NodeMap, pca_map, read_map, run_map
+from graphham.report.view import BOUNDARY_SHARE, RunView
+from graphham.saved import Run
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from graphham.graph import Graph
+
+# Beyond this many nodes the page holds a sample and a density instead of every node.
+WHOLE = 150_000
+SAMPLE = 40_000
+_GRID = 192
+_EGO = 48
+_FOUND = 12
+_FEATURES_SHOWN = 24
+
+
+class Explorer:
+    """A run with everything that the page may ask about it.
+
+    Args:
+        run: The run, or its folder.
+        graph: The graph, for runs that do not keep it.
+        whole: Most nodes to send to the page one by one.
+        sample: Most nodes to send at once of a larger run.
+    """
+
+    def __init__(
+        self,
+        run: Run | str | Path,
+        graph: Graph | None = None,
+        whole: int = WHOLE,
+        sample: int = SAMPLE,
+    ) -> None:
+        self.view = RunView.of(run, graph)
+        self.is_large = self.view.num_nodes > whole
+        self._sample = sample
+        self.attention = AttentionCache(self.view)
+        self._lock = threading.Lock()
+        known = read_map(self.view.run)
+        self.map_is_final = known is not None
+        # A map takes a while; until it is there, two main directions are better than nothing.
+        self.layout: NodeMap = pca_map(self.view.run.embedding) if known is None else known
+
+    def finish_map(self) -> None:
+        """Make the real map; meant for a thread of its own."""
+        if self.map_is_final:
+            return
+        try:
+            made = run_map(self.view.run)
+        except InputError:
+            made = self.layout  # openTSNE is not installed: the first map stays
+        with self._lock:
+            self.layout, self.map_is_final = made, True
+
+    def overview(self) -> dict[str, Any]:
+        """Return what the page needs before any node: groups, flows, labels, counts."""
+        view = self.view
+        tree, run = view.tree, view.run
+        firm = view.result.concentration
+        levels = []
+        for level in range(1, view.num_levels + 1):
+            groups = [g for g in view.groups if g["level"] == level]
+            levels.append([self._group(g) for g in groups])
+        return {
+            "name": view.name,
+            "numNodes": view.num_nodes,
+            "numEdges": int(run.summary.get("graph", {}).get("edges", 0)),
+            "levels": levels,
+            "flows": [tree.flows(i, i + 1).tolist() for i in range(1, view.num_levels)],
+            "labels": [
+                {"name": n, "color": c}
+                for n, c in zip(view.label_names, view.label_colors, strict=True)
+            ],
+            "map": {"note": self.layout.note, "isFinal": self.map_is_final},
+            "isLarge": self.is_large,
+            "boundaryBar": view.boundary_bar,
+            "boundaryShare": BOUNDARY_SHARE,
+            "firm": [float(v) for v in np.quantile(firm, np.linspace(0, 1, 101))],
+            "attentionNote": self.attention.why_not,
+            "hasGraph": view.graph is not None,
+            "nesting": run.summary.get("hierarchy", {}).get("nesting_evidence"),
+        }
+
+    def points(self) -> bytes:
+        """Return the nodes to draw: all of them, or a sample of a large run."""
+        rows = self.view.sample(self._sample if self.is_large else self.view.num_nodes)
+        return self._columns(rows, {"total": self.view.num_nodes})
+
+    def window(self, x0: float, x1: float, y0: float, y1: float) -> bytes:
+        """Return the nodes of one part of the map, a sample of them if they are too many."""
+        xy = self.layout.xy
+        inside = (xy[:, 0] >= x0) & (xy[:, 0] <= x1) & (xy[:, 1] >= y0) & (xy[:, 1] <= y1)
+        rows = np.flatnonzero(inside)
+        total = len(rows)
+        if total > self._sample:
+            chosen = np.random.default_rng([total, 43]).choice(total, self._sample, replace=False)
+            rows = rows[np.sort(chosen)]
+        return self._columns(rows, {"total": total})
+
+    def density(self) -> bytes:
+        """Return how many nodes lie in each cell of a grid over the map."""
+        xy = self.layout.xy
+        low, high = xy.min(axis=0), xy.max(axis=0)
+        ranges = [(float(low[0]), float(high[0])), (float(low[1]), float(high[1]))]
+        counts, _, _ = np.histogram2d(xy[:, 1], xy[:, 0], bins=_GRID, range=ranges[::-1])
+        meta = {"size": _GRID, "x": ranges[0], "y": ranges[1]}
+        return pack({"counts": counts.astype(np.float32)}, meta)
+
+    def node(self, row: int) -> dict[str, Any]:
+        """Return one node: memberships, neighbours with both attentions, nearest nodes, ego."""
+        view = self.view
+        if not 0 <= row < view.num_nodes:
+            raise InputError(f"there is no row {row}; rows are 0..{view.num_nodes - 1}")
+        graph = view.graph
+        near, similar = nearest_to(view.run.embedding, row, 8)
+        layers = []
+        for layer in self.attention.layers():
+            part = slice(int(layer.indptr[row]), int(layer.indptr[row + 1]))
+            top = np.argsort(-layer.weight[part], kind="stable")[:200]
+            layers.append(
+                {
+                    "rows": layer.indices[part][top].tolist(),
+                    "node": layer.node[part][top].tolist(),
+                    "group": layer.group[part][top].tolist(),
+                    "weight": layer.weight[part][top].tolist(),
+                }
+            )
+        ego = self._ego(row, layers[0]["rows"] if layers else None)
+        used = {row, *near.tolist(), *ego["rows"], *(r for v in layers for r in v["rows"])}
+        return {
+            "row": row,
+            "memberships": [m[row].tolist() for m in view.result.memberships],
+            "degree": None if graph is None else int(graph.degrees()[row]),
+            "near": {"rows": near.tolist(), "similar": similar.tolist()},
+            "layers": layers,
+            "features": [] if graph is None else features_of(graph, row)[:_FEATURES_SHOWN],
+            "ego": ego,
+            "about": self.about(sorted(used)),
+        }
+
+    def about(self, rows: list[int]) -> dict[str, list[Any]]:
+        """Return id, title, groups, label and concentration of a few rows."""
+        view = self.view
+        ids, titles = view.node_texts(rows)
+        picked = np.asarray(rows, dtype=np.int64)
+        return {
+            "row": [int(r) for r in rows],
+            "id": ids,
+            "title": titles,
+            "groups": [g[picked].tolist() for g in view.result.groups],
+            "label": view.label_codes[picked].tolist(),
+            "firm": [float(v) for v in view.result.concentration[picked]],
+            "x": [float(v) for v in self.layout.xy[picked, 0]],
+            "y": [float(v) for v in self.layout.xy[picked, 1]],
+        }
+
+    def search(self, text: str) -> dict[str, Any]:
+        """Find nodes by id or title, and labels and features by name."""
+        import pyarrow.compute as pc
+
+        wanted = text.strip()[:500]
+        if not wanted:
+            return {"nodes": self.about([]), "attributes": []}
+        view = self.view
+        ids = view.run.nodes["id"]
+        words = pc.cast(ids, "large_string")
+        hits = pc.match_substring(words, wanted, ignore_case=True)
+        found = np.flatnonzero(hits.to_numpy())
+        if len(found):
+            # The id itself first, then ids that begin with the text, then the shorter ones.
+            low = wanted.casefold()
+            texts = [str(t) for t in words.take(found[:5000]).to_pylist()]
+            rank = [(t != wanted, not t.casefold().startswith(low), len(t), t) for t in texts]
+            found = found[:5000][sorted(range(len(rank)), key=lambda i: rank[i])]
+        rows = found[:_FOUND].tolist()
+        if len(rows) < _FOUND and view.titles is not None:
+            by_title = pc.match_substring(view.titles, wanted, ignore_case=True)
+            extra = np.flatnonzero(pc.fill_null(by_title, False).to_numpy())
+            rows += [int(r) for r in extra[: 2 * _FOUND] if r not in set(rows)]
+        return {"nodes": self.about(rows[:_FOUND]), "attributes": self._attributes(wanted)}
+
+    def attribute_rows(self, kind: str, code: int) -> npt.NDArray[np.int64]:
+        """Return the rows with a label or a feature."""
+        view = self.view
+        if kind == "label" and 0 <= code < len(view.label_names):
+            labels = view.result.labels
+            assert labels is not None
+            if labels.matrix is not None:
+                return np.asarray(labels.matrix.tocsc()[:, code].indices, dtype=np.int64)
+            return np.flatnonzero(view.label_codes == code)
+        graph = view.graph
+        if kind == "feature" and graph is not None and 0 <= code < graph.num_features:
+            return self._feature_rows(code)
+        raise InputError(f"there is no {kind} number {code}")
+
+    def table(self, rows: npt.NDArray[Any]) -> pa.Table:
+        """Return the run's node table for some rows, with map places and group names added."""
+        import pyarrow as pa
+
+        picked = np.asarray(rows, dtype=np.int64)
+        if picked.size and not 0 <= int(picked.min()) <= int(picked.max()) < self.view.num_nodes:
+            raise InputError("the selection names rows that the run does not have")
+        table = self.view.run.nodes.take(pa.array(picked))
+        for level in range(1, self.view.num_levels + 1):
+            names = pa.array(self.view.tree.names[level - 1], type=pa.string())
+            named = names.take(table[f"group_{level}"].combine_chunks())
+            table = table.append_column(f"group_name_{level}", named)
+        for column, name in enumerate(("map_x", "map_y")):
+            table = table.append_column(name, pa.array(self.layout.xy[picked, column].copy()))
+        return table
+
+    def rename(self, level: int, group: int, name: str) -> dict[str, Any]:
+        """Give a group another name, kept in the run; return the new overview."""
+        with self._lock:
+            renamed = self.view.run.rename_group(level, group, name)
+            fresh = RunView(renamed, self.view.given_graph)
+            # Names are all that changed; what was read from the run before stays.
+            for kept in ("result", "graph", "titles", "label_codes", "boundary_bar"):
+                if kept in self.view.__dict__:
+                    fresh.__dict__[kept] = self.view.__dict__[kept]
+            renamed.__dict__.update(
+                {k: v for k, v in self.view.run.__dict__.items() if k in ("nodes", "embedding")}
+            )
+            self.view = fresh
+        return self.overview()
+
+    def _columns(self, rows: npt.NDArray[Any], meta: dict[str, Any]) -> bytes:
+        view, xy = self.view, self.layout.xy
+        ids, titles = view.node_texts(rows)
+        columns: dict[str, Any] = {
+            "row": rows.astype(np.uint32),
+            "x": xy[rows, 0],
+            "y": xy[rows, 1],
+            "firm": view.result.concentration[rows],
+            "label": view.label_codes[rows],
+            "id": ids,
+        }
+        for level, codes in enumerate(view.result.groups, 1):
+            columns[f"group{level}"] = codes[rows]
+        if view.titles is not None:
+            columns["title"] = titles
+        return pack(columns, {**meta, "isFinal": self.map_is_final, "note": self.layout.note})
+
+    def _group(self, g: dict[str, Any]) -> dict[str, Any]:
+        level, group = g["level"], g["group"]
+        return {
+            "name": g["name"],
+            "size": g["size"],
+            "share": g["share"],
+            "parent": g["parent"],
+            "color": self.view.colors[level - 1][group],
+            "features": [
+                {"name": f["feature"], "lift": float(f["lift"]), "share": float(f["share"])}
+                for f in g["typical_features"] or []
+            ],
+            "typical": self._few(g["typical_nodes"]),
+            "boundary": self._few(g["boundary_nodes"]),
+            "label": None if g["dominant_label"] is None else str(g["dominant_label"]),
+            "purity": g["purity"],
+        }
+
+    def _few(self, ids: list[Any]) -> list[dict[str, Any]]:
+        rows = self.view.result.ids.find(ids).tolist() if ids else []
+        return [{"row": r, "id": str(i)} for r, i in zip(rows, ids, strict=True)]
+
+    def _ego(self, row: int, ranked: list[int] | None) -> dict[str, Any]:
+        graph = self.view.graph
+        if graph is None:
+            return {"rows": [], "edges": []}
+        around = graph.neighbors(row).tolist() if ranked is None else ranked
+        rows = [row, *[int(r) for r in around if r != row][:_EGO]]
+        place = {r: i for i, r in enumerate(rows)}
+        edges = []
+        for i, one in enumerate(rows):
+            edges += [
+                [i, place[other]]
+                for other in graph.neighbors(one)[:20_000].tolist()
+                if other in place and (graph.directed or i < place[other])
+            ]
+        return {"rows": rows, "edges": edges, "total": len(around)}
+
+    def _attributes(self, wanted: str) -> list[dict[str, Any]]:
+        low, view = wanted.casefold(), self.view
+        found: list[dict[str, Any]] = [
+            {"kind": "label", "code": code, "name": name}
+            for code, name in enumerate(view.label_names)
+            if low in name.casefold()
+        ][:5]
+        graph = view.graph
+        if graph is not None:
+            named: Iterator[dict[str, Any]] = (
+                {"kind": "feature", "code": code, "name": feature_name(graph, code)}
+                for code in range(graph.num_features)
+                if low in feature_name(graph, code).casefold()
+            )
+            ranked = sorted(named, key=lambda f: (len(f["name"]), f["name"]))
+            found += ranked[:8]
+        for one in found:
+            one["count"] = len(self.attribute_rows(one["kind"], one["code"]))
+        return found
+
+    def _feature_rows(self, code: int) -> npt.NDArray[np.int64]:
+        graph = self.view.graph
+        assert graph is not None
+        x: Any = graph.features
+        if sp.issparse(x):
+            # Row bounds and column numbers alone tell who has the feature; no copy is made.
+            at = np.flatnonzero((x.indices == code) & (x.data != 0))
+            rows = np.searchsorted(x.indptr, at, side="right") - 1
+            return np.asarray(rows, dtype=np.int64)
+        return np.flatnonzero(np.asarray(x[:, code]) != 0)

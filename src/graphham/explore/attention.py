@@ -1,0 +1,93 @@
+"""Both attentions of every node at once, computed when first asked for and kept."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from graphham.report.view import RunView
+
+if TYPE_CHECKING:
+    from graphham.graph import Graph
+    from graphham.saved import Run
+
+# One pass over all nodes of a larger graph would take more memory than looking at it is worth.
+MAX_NODES = 300_000
+
+
+@dataclass(frozen=True, eq=False)
+class LayerAttention:
+    """One layer's attentions in compressed rows: who listens to whom, and how much."""
+
+    indptr: npt.NDArray[np.int64]
+    indices: npt.NDArray[Any]
+    node: npt.NDArray[np.float32]
+    group: npt.NDArray[np.float32]
+    weight: npt.NDArray[np.float32]
+
+
+class AttentionCache:
+    """Computes the attentions of a run once.
+
+    Args:
+        view: The run.
+    """
+
+    def __init__(self, view: RunView) -> None:
+        self._view = view
+        self._lock = threading.Lock()
+        self._layers: list[LayerAttention] | None = None
+
+    @property
+    def why_not(self) -> str | None:
+        """Why there are no attentions to show, in one sentence; ``None`` if there are."""
+        if self._view.graph is None:
+            return "The run does not keep its graph; start the explorer with --graph."
+        if "model" not in self._view.run.summary:
+            return "The run holds no model, so there are no attentions to show."
+        if self._view.num_nodes > MAX_NODES:
+            return f"Attentions are shown for graphs of up to {MAX_NODES:,} nodes."
+        return None
+
+    def layers(self) -> list[LayerAttention]:
+        """Return the attentions per layer; empty if there are none."""
+        if self.why_not is not None:
+            return []
+        with self._lock:
+            if self._layers is None:
+                graph = self._view.graph
+                assert graph is not None
+                self._layers = compute_attention(self._view.run, graph)
+            return self._layers
+
+
+def compute_attention(run: Run, graph: Graph) -> list[LayerAttention]:
+    """Return both attentions over every neighbourhood, per layer, heads averaged."""
+    import torch
+
+    from graphham.inference import Encoder, full_batch
+
+    encoder = Encoder.from_run(run)
+    rows = np.arange(graph.num_nodes) if encoder.features.is_structural else None
+    model = encoder.model
+    batch = full_batch(model, encoder.features.apply(graph, rows), graph)
+    layers = []
+    with torch.no_grad():
+        model.eval()
+        for level, one in enumerate(model.encode(batch)):
+            block = batch.blocks[level]
+            weights = model.layer(level).attention_weights(one.x, block, one.z)
+            layers.append(
+                LayerAttention(
+                    np.asarray(block.indptr),
+                    np.asarray(block.indices),
+                    weights.node.mean(1).cpu().numpy(),
+                    weights.group.mean(1).cpu().numpy(),
+                    weights.weight.mean(1).cpu().numpy(),
+                )
+            )
+    return layers

@@ -1,0 +1,117 @@
+"""Start the explorer: a free port on this machine, the server, and the browser."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import webbrowser
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from graphham.errors import InputError
+from graphham.report.text import need
+
+if TYPE_CHECKING:
+    from graphham.graph import Graph
+    from graphham.saved import Run
+
+HOST = "127.0.0.1"
+
+
+class RunningExplorer:
+    """An explorer that serves in a thread of its own, for notebooks and tests.
+
+    Args:
+        run: The run, or its folder.
+        port: Port on 127.0.0.1; 0 takes a free one.
+        graph: The graph, for runs that do not keep it.
+    """
+
+    def __init__(self, run: Run | str | Path, port: int = 0, graph: Graph | None = None) -> None:
+        self._socket, server, self.explorer = _prepare(run, port, graph)
+        self.port = int(self._socket.getsockname()[1])
+        self._server = server
+        self._thread = threading.Thread(
+            target=server.run, kwargs={"sockets": [self._socket]}, daemon=True
+        )
+        self._thread.start()
+
+    @property
+    def address(self) -> str:
+        """Where the page is."""
+        return f"http://{HOST}:{self.port}/"
+
+    def stop(self) -> None:
+        """Stop serving and wait until it has."""
+        self._server.should_exit = True
+        self._thread.join(timeout=10)
+        self._socket.close()
+
+    def __enter__(self) -> RunningExplorer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def __repr__(self) -> str:
+        return f"RunningExplorer({self.address})"
+
+    def _repr_html_(self) -> str:
+        """Show a link in a notebook."""
+        return f'<a href="{self.address}" target="_blank">Explore the run at {self.address}</a>'
+
+
+def serve(
+    run: Run | str | Path,
+    port: int = 0,
+    graph: Graph | None = None,
+    open_browser: bool = True,
+    announce: Callable[[str], Any] = print,
+) -> None:
+    """Serve a run until Ctrl-C.
+
+    Args:
+        run: The run, or its folder.
+        port: Port on 127.0.0.1; 0 takes a free one.
+        graph: The graph, for runs that do not keep it.
+        open_browser: Open the page in the user's browser.
+        announce: Called with the address.
+    """
+    listening, server, _ = _prepare(run, port, graph)
+    address = f"http://{HOST}:{listening.getsockname()[1]}/"
+    announce(address)
+    if open_browser:
+        # The socket already listens, so the browser waits for the first answer.
+        threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+    with listening:
+        server.run(sockets=[listening])
+
+
+def _prepare(
+    run: Run | str | Path, port: int, graph: Graph | None
+) -> tuple[socket.socket, Any, Any]:
+    need("fastapi", "the explorer")
+    need("uvicorn", "the explorer")
+    import uvicorn
+
+    from graphham.explore.answers import Explorer
+    from graphham.explore.server import make_app
+
+    explorer = Explorer(run, graph)
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((HOST, port))
+    except OSError as error:
+        listening.close()
+        raise InputError(
+            f"port {port} cannot be used ({error.strerror}); leave out --port to take a free one"
+        ) from None
+    listening.listen(64)
+    app = make_app(explorer, int(listening.getsockname()[1]))
+    config = uvicorn.Config(
+        app, log_level="error", access_log=False, lifespan="off", ws="none", server_header=False
+    )
+    threading.Thread(target=explorer.finish_map, daemon=True).start()
+    return listening, uvicorn.Server(config), explorer

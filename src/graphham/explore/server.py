@@ -1,0 +1,211 @@
+"""The explorer's web server: routes over one run, for this machine only."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Awaitable, Callable
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from graphham.errors import InputError
+from graphham.explore.answers import Explorer
+from graphham.report.html import plotly_source
+from graphham.report.text import need
+
+need("fastapi", "the explorer")
+
+import numpy as np  # noqa: E402
+from fastapi import FastAPI, Request, Response  # noqa: E402
+from fastapi.responses import JSONResponse  # noqa: E402
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# 'unsafe-eval' is for plotly's WebGL points, whose library compiles its own draw calls; no inline
+# script runs and nothing is loaded from or sent to any other place.
+POLICY = (
+    "default-src 'none'; script-src 'self' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'"
+)
+_HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
+_BINARY = "application/octet-stream"
+_MOST_BYTES = 64 << 20
+
+
+def static_files() -> dict[str, tuple[bytes, str]]:
+    """Return the page's own files by name, with their types: all that is ever served as files."""
+    found: dict[str, tuple[bytes, str]] = {}
+    for file in (files("graphham.explore") / "static").iterdir():
+        kind = _TYPES.get("." + file.name.rpartition(".")[2])
+        if kind is not None:
+            found[file.name] = (file.read_bytes(), f"{kind}; charset=utf-8")
+    found["plotly.min.js"] = (plotly_source().encode(), "text/javascript; charset=utf-8")
+    return found
+
+
+def make_app(explorer: Explorer, port: int) -> FastAPI:
+    """Return the web application for one run.
+
+    Args:
+        explorer: The run.
+        port: The port it will be reached at; requests that name another host are refused.
+    """
+    app = FastAPI(title="graphham", docs_url=None, redoc_url=None, openapi_url=None)
+    hosts = {f"127.0.0.1:{port}", f"localhost:{port}"}
+    origins = {f"http://{host}" for host in hosts}
+    pages = static_files()
+
+    @app.middleware("http")
+    async def guard(
+        request: Request, call_next: Callable[[Request], Awaitable[Response]]
+    ) -> Response:
+        # A foreign page can make a browser send requests here, under a name of its own choosing.
+        origin = request.headers.get("origin")
+        if request.headers.get("host") not in hosts:
+            response: Response = JSONResponse({"error": "unknown host"}, 403)
+        elif origin is not None and origin not in origins:
+            response = JSONResponse({"error": "unknown origin"}, 403)
+        elif request.method == "POST" and (origin is None or not _is_json(request)):
+            response = JSONResponse({"error": "only the page itself may do this"}, 403)
+        elif request.method not in ("GET", "HEAD", "POST"):
+            response = JSONResponse({"error": "unknown method"}, 405)
+        else:
+            response = await call_next(request)
+        response.headers.update(_HEADERS)
+        return response
+
+    @app.exception_handler(InputError)
+    async def refuse(_: Request, error: InputError) -> JSONResponse:
+        return JSONResponse({"error": str(error)}, 400)
+
+    @app.get("/")
+    def index() -> Response:
+        return _file(pages, "index.html")
+
+    @app.get("/static/{name}")
+    def static(name: str) -> Response:
+        return _file(pages, name)
+
+    _add_answers(app, explorer)
+    return app
+
+
+def _add_answers(app: FastAPI, explorer: Explorer) -> None:
+    @app.get("/api/overview")
+    def overview() -> JSONResponse:
+        return JSONResponse(explorer.overview())
+
+    @app.get("/api/points")
+    def points() -> Response:
+        return Response(explorer.points(), media_type=_BINARY)
+
+    @app.get("/api/map")
+    def map_state() -> dict[str, Any]:
+        return {"isFinal": explorer.map_is_final, "note": explorer.layout.note}
+
+    @app.get("/api/density")
+    def density() -> Response:
+        return Response(explorer.density(), media_type=_BINARY)
+
+    @app.get("/api/window")
+    def window(x0: float, x1: float, y0: float, y1: float) -> Response:
+        return Response(explorer.window(x0, x1, y0, y1), media_type=_BINARY)
+
+    @app.get("/api/node/{row}")
+    def node(row: int) -> JSONResponse:
+        return JSONResponse(explorer.node(row))
+
+    @app.get("/api/find")
+    def find(id: str) -> dict[str, int]:
+        return {"row": int(explorer.view.result.ids.find([id])[0])}
+
+    @app.get("/api/search")
+    def search(q: str = "") -> JSONResponse:
+        return JSONResponse(explorer.search(q))
+
+    @app.get("/api/attribute")
+    def attribute(kind: str, code: int) -> Response:
+        rows = explorer.attribute_rows(kind, code)
+        return Response(rows.astype("<u4").tobytes(), media_type=_BINARY)
+
+    @app.post("/api/rename")
+    async def rename(request: Request) -> JSONResponse:
+        asked = await _body(request)
+        level, group, name = asked.get("level"), asked.get("group"), asked.get("name")
+        if not (isinstance(level, int) and isinstance(group, int) and isinstance(name, str)):
+            raise InputError("a new name needs level, group and name")
+        return JSONResponse(explorer.rename(level, group, name))
+
+    @app.post("/api/export")
+    async def export(request: Request) -> Response:
+        asked = await _body(request)
+        rows, form = asked.get("rows"), asked.get("format")
+        if not isinstance(rows, list) or not all(isinstance(r, int) for r in rows):
+            raise InputError("a selection is a list of rows")
+        if form not in ("csv", "parquet"):
+            raise InputError(f"a selection is exported as csv or parquet, not {form!r}")
+        table = explorer.table(np.asarray(rows, dtype=np.int64))
+        name = f'attachment; filename="selection.{form}"'
+        return Response(
+            table_bytes(table, form), media_type=_BINARY, headers={"Content-Disposition": name}
+        )
+
+
+def table_bytes(table: pa.Table, form: str) -> bytes:
+    """Return a node table as CSV (lists joined by spaces) or Parquet."""
+    import pyarrow as pa
+    import pyarrow.csv as csv
+    import pyarrow.parquet as pq
+
+    file = io.BytesIO()
+    if form == "parquet":
+        pq.write_table(table, file, compression="zstd")
+        return file.getvalue()
+    for place, field in enumerate(table.schema):
+        if pa.types.is_list(field.type) or pa.types.is_large_list(field.type):
+            rows = table.column(place).to_pylist()
+            texts = [None if r is None else " ".join(_short(v) for v in r) for r in rows]
+            table = table.set_column(place, field.name, pa.array(texts, type=pa.string()))
+    csv.write_csv(table, file)
+    return file.getvalue()
+
+
+def _short(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _file(pages: dict[str, tuple[bytes, str]], name: str) -> Response:
+    # A look-up in a fixed table: there is no path to walk out of.
+    if name not in pages:
+        return JSONResponse({"error": "no such file"}, 404)
+    data, kind = pages[name]
+    return Response(data, media_type=kind)
+
+
+def _is_json(request: Request) -> bool:
+    return request.headers.get("content-type", "").split(";")[0].strip() == "application/json"
+
+
+async def _body(request: Request) -> dict[str, Any]:
+    import json
+
+    size = request.headers.get("content-length", "")
+    if not size.isdigit() or int(size) > _MOST_BYTES:
+        raise InputError("the request is too large")
+    try:
+        value = json.loads(await request.body())
+    except ValueError:
+        raise InputError("the request is not JSON") from None
+    if not isinstance(value, dict):
+        raise InputError("the request is not a JSON object")
+    return value

@@ -1,0 +1,49 @@
+// Small helpers that build the page. Text only ever becomes text: nothing here parses markup.
+
+const HIDDEN_SIGNS = /[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Zl}\p{Zp}]/gu;
+
+/** Shows a person's own text on one line: invisible signs spelled out, long text cut.
+ * @param {unknown} value @param {number} width */
+export function shown(value, width = 90) {
+  const text = Array.from(String(value).slice(0, 4 * width)).join("");
+  const clean = text.replace(HIDDEN_SIGNS, (sign) => (sign === "\u200d" ? sign : "\\u" + (sign.codePointAt(0) || 0).toString(16).padStart(4, "0")));
+  const signs = Array.from(clean || "''");
+  return signs.length <= width ? signs.join("") : signs.slice(0, width - 1).join("") + "…";
+}
+
+/** Shows text inside a plotly label, which would otherwise read markup in it.
+ * @param {unknown} value @param {number} width */
+export function plotText(value, width = 34) {
+  return shown(value, width).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+}
+
+/** Makes an element. @param {string} tag @param {Record<string, any>} props @param {...any} children */
+export function el(tag, props = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(props)) {
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (name === "style") Object.assign(node.style, value);
+    else if (value === true) node.setAttribute(name, "");
+    else if (value !== false && value != null) node.setAttribute(name === "className" ? "class" : name, String(value));
+  }
+  node.append(...children.filter((c) => c != null));
+  return node;
+}
+
+/** @param {string} id */
+export function byId(id) {
+  return /** @type {HTMLElement} */ (document.getElementById(id));
+}
+
+export const count = (number) => Number(number).toLocaleString("en");
+export const percent = (share, digits = 0) => (100 * share).toFixed(digits) + "%";
+
+let alertTimer = 0;
+/** Says something the person should not miss. @param {string} text */
+export function say(text) {
+  const box = byId("alert");
+  box.textContent = shown(text, 300);
+  box.hidden = false;
+  clearTimeout(alertTimer);
+  alertTimer = window.setTimeout(() => (box.hidden = true), 6000);
+}

@@ -1,0 +1,240 @@
+// The map: WebGL points by plotly, coloured by groups, labels or concentration.
+import { byId, shown, plotText, el, count, percent } from "./dom.js";
+import { groupOf } from "./state.js";
+
+const FIRM_SCALE = "Cividis";
+const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+export class MapView {
+  /** @param {any} model @param {any} state @param {any} actions */
+  constructor(model, state, actions) {
+    this.model = model;
+    this.state = state;
+    this.actions = actions;
+    this.root = byId("map");
+    this.rows = [];
+    this.mode = "pan";
+    this.hasWebGL = Boolean(document.createElement("canvas").getContext("webgl"));
+    this.density = null;
+    this.listening = false;
+    this.windowTimer = 0;
+  }
+
+  get pointType() { return this.hasWebGL ? "scattergl" : "scatter"; }
+  get pointSize() {
+    const n = this.model.size;
+    return n < 4000 ? 6 : n < 20000 ? 4 : 3;
+  }
+
+  /** Draws everything anew: after loading, another colour, another theme. */
+  async draw() {
+    const color = this.state.values.color;
+    const base = color === "firm" ? [this.firmTrace()] : this.classTraces(color);
+    const overlays = [this.overlay("boundary"), this.overlay("chosen"), this.overlay("around"), this.overlay("node")];
+    const below = this.density ? [this.densityTrace()] : [];
+    this.firstBase = below.length;
+    this.numBase = base.length;
+    const range = this.range();
+    const layout = {
+      autosize: true, showlegend: false, dragmode: this.mode, hovermode: "closest", uirevision: "map",
+      margin: { l: 0, r: 0, t: 0, b: 0 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: css("--ink") },
+      newselection: { line: { color: css("--ink"), width: 1.5, dash: "dot" } },
+      xaxis: { visible: false, range: range && [range[0], range[1]], autorange: !range },
+      yaxis: { visible: false, range: range && [range[2], range[3]], autorange: !range, scaleanchor: "x" },
+    };
+    await Plotly.react(this.root, [...below, ...base, ...overlays], layout, { responsive: true, displayModeBar: false, scrollZoom: true, doubleClick: "reset" });
+    if (!this.listening) this.listen();
+    await this.refresh();
+  }
+
+  range() {
+    const parts = this.state.values.range.split(",").map(Number);
+    return parts.length === 4 && parts.every(Number.isFinite) ? parts : null;
+  }
+
+  points(indices, marker, name) {
+    const { x, y, row } = this.model.points;
+    const px = new Float32Array(indices.length);
+    const py = new Float32Array(indices.length);
+    const rows = new Uint32Array(indices.length);
+    indices.forEach((at, i) => { px[i] = x[at]; py[i] = y[at]; rows[i] = row[at]; });
+    this.rows.push(rows);
+    return { type: this.pointType, mode: "markers", name, x: px, y: py, marker, hoverinfo: "none" };
+  }
+
+  classTraces(color) {
+    this.rows = this.density ? [null] : [];
+    const { points, levels, overview } = this.model;
+    const codes = color === "label" ? points.label : points["group" + color];
+    const classes = color === "label" ? overview.labels : levels[Number(color) - 1];
+    const members = classes.map(() => []);
+    const unknown = [];
+    for (let i = 0; i < codes.length; i++) (codes[i] < 0 ? unknown : members[codes[i]]).push(i);
+    const traces = [];
+    if (unknown.length) traces.push(this.points(unknown, { size: this.pointSize, color: "#9aa0a6", opacity: 0.5 }, "no label"));
+    members.forEach((m, code) => {
+      if (m.length) traces.push(this.points(m, { size: this.pointSize, color: classes[code].color, opacity: 0.85 }, plotText(classes[code].name)));
+    });
+    return traces;
+  }
+
+  firmTrace() {
+    this.rows = this.density ? [null] : [];
+    const { firm } = this.model.points;
+    const q = this.model.overview.firm;
+    const all = Array.from(firm, (_, i) => i);
+    return this.points(all, { size: this.pointSize, color: Array.from(firm), colorscale: FIRM_SCALE, cmin: q[1], cmax: q[99] + 1e-9, opacity: 0.9, colorbar: { title: { text: "concentration" }, thickness: 10, len: 0.5 } }, "nodes");
+  }
+
+  densityTrace() {
+    const { columns, meta } = this.density;
+    const z = [];
+    for (let r = 0; r < meta.size; r++) z.push(Array.from(columns.counts.subarray(r * meta.size, (r + 1) * meta.size), (v) => (v ? Math.log1p(v) : null)));
+    const step = (range) => (range[1] - range[0]) / meta.size;
+    const dark = document.documentElement.dataset.theme === "dark";
+    return {
+      type: "heatmap", z, x0: meta.x[0] + step(meta.x) / 2, dx: step(meta.x), y0: meta.y[0] + step(meta.y) / 2, dy: step(meta.y), showscale: false, hoverinfo: "skip", opacity: 0.75,
+      colorscale: dark ? [[0, "#232b33"], [1, "#8795a3"]] : [[0, "#eef1f4"], [1, "#8b98a5"]],
+    };
+  }
+
+  overlay(role) {
+    const ring = { color: "rgba(0,0,0,0)", line: { color: css("--mark"), width: 1.4 } };
+    const marker = {
+      boundary: { ...ring, size: this.pointSize + 3 },
+      chosen: { size: this.pointSize + 1, color: css("--accent"), opacity: 1 },
+      around: { ...ring, size: this.pointSize + 5, line: { color: css("--accent"), width: 2 } },
+      node: { size: 15, color: "rgba(0,0,0,0)", line: { color: css("--mark"), width: 3 } },
+    }[role];
+    this.rows.push(new Uint32Array(0));
+    return { type: this.pointType, mode: "markers", name: role, x: [], y: [], marker, hoverinfo: "none" };
+  }
+
+  /** Brings group, selection, boundary and node marks up to date; the points stay as they are. */
+  async refresh() {
+    if (!this.root.data) return;
+    const { model, state } = this;
+    const values = state.values;
+    const chosen = this.actions.chosen();
+    const bar = values.bar > 0 ? model.barAt(values.bar) : -1;
+    const edge = [];
+    if (bar >= 0) {
+      const { firm } = model.points;
+      for (let i = 0; i < firm.length; i++) if (firm[i] <= bar) edge.push(i);
+    }
+    const place = (indices) => {
+      const { x, y, row } = model.points;
+      return { x: Float32Array.from(indices, (i) => x[i]), y: Float32Array.from(indices, (i) => y[i]), rows: Uint32Array.from(indices, (i) => row[i]) };
+    };
+    const infos = (rows) => {
+      const found = rows.map((r) => model.info(r)).filter(Boolean);
+      return { x: found.map((f) => f.x), y: found.map((f) => f.y), rows: Uint32Array.from(found, (f) => f.row) };
+    };
+    const node = this.actions.node();
+    const parts = [place(edge), place(chosen ? chosen.indices : []), infos(node ? node.ego.rows.slice(1) : []), infos(node ? [node.row] : [])];
+    const first = this.firstBase + this.numBase;
+    const overlays = [0, 1, 2, 3].map((i) => first + i);
+    parts.forEach((p, i) => (this.rows[first + i] = p.rows));
+    const color = chosen && chosen.color ? chosen.color : css("--accent");
+    const faded = Boolean(chosen);
+    if (faded !== this.faded || this.root.data !== this.fadedData) {
+      this.faded = faded;
+      this.fadedData = this.root.data;
+      const base = Array.from({ length: this.numBase }, (_, i) => this.firstBase + i);
+      await Plotly.restyle(this.root, { "marker.opacity": faded ? 0.08 : values.color === "firm" ? 0.9 : 0.85 }, base);
+    }
+    await Plotly.restyle(this.root, { x: parts.map((p) => p.x), y: parts.map((p) => p.y) }, overlays);
+    await Plotly.restyle(this.root, { "marker.color": color }, [first + 1]);
+    this.root.dataset.chosen = String(chosen ? chosen.indices.length : 0);
+    this.root.dataset.boundary = String(edge.length);
+    byId("barnote").textContent = values.bar > 0 ? `least firm ${values.bar}%: ${count(edge.length)} nodes` : "off";
+    const note = this.model.isWhole ? "" : ` Drawn: ${count(model.size)} of ${count(this.windowTotal || model.overview.numNodes)} nodes${this.windowTotal ? " in this window" : ", a fixed sample over the density of all"}.`;
+    byId("mapnote").textContent = this.mapNote + note;
+  }
+
+  get mapNote() { return this.note || this.model.overview.map.note; }
+
+  listen() {
+    this.listening = true;
+    const tip = byId("tip");
+    const rowOf = (point) => (this.rows[point.curveNumber] ? this.rows[point.curveNumber][point.pointNumber] : undefined);
+    this.root.on("plotly_hover", (event) => {
+      const row = rowOf(event.points[0]);
+      const info = row === undefined ? null : this.model.info(row);
+      if (!info) return;
+      const lines = info.groups.map((g, l) => el("div", {}, el("span", { className: "swatch", style: { background: this.model.group(l + 1, g).color } }), shown(this.model.group(l + 1, g).name, 40)));
+      const label = info.label >= 0 ? el("div", { className: "note" }, "label: " + shown(this.model.overview.labels[info.label].name, 40)) : null;
+      tip.replaceChildren(el("b", {}, shown(info.id, 60)), info.title ? el("div", {}, shown(info.title, 90)) : "", ...lines, label || "", el("div", { className: "note" }, `concentration ${info.firm.toFixed(3)}, firmer than ${percent(this.model.firmerThan(info.firm))}`));
+      const box = this.root.getBoundingClientRect();
+      const x = event.event.clientX - box.left;
+      tip.style.left = (x > box.width - 310 ? Math.max(4, x - 310) : x + 14) + "px";
+      tip.style.top = Math.min(event.event.clientY - box.top + 14, box.height - 120) + "px";
+      tip.hidden = false;
+    });
+    this.root.on("plotly_unhover", () => (tip.hidden = true));
+    this.root.on("plotly_click", (event) => {
+      const row = rowOf(event.points[0]);
+      if (row !== undefined && this.mode === "pan") this.actions.selectNode(row);
+    });
+    this.root.on("plotly_selected", (event) => {
+      if (!event || !event.lassoPoints) return;
+      const { x, y } = event.lassoPoints;
+      const step = Math.max(1, Math.ceil(x.length / 80));
+      const polygon = [];
+      for (let i = 0; i < x.length; i += step) polygon.push(x[i].toFixed(3) + "," + y[i].toFixed(3));
+      Plotly.relayout(this.root, { selections: [] });
+      this.actions.lasso(polygon.join(";"));
+    });
+    this.root.on("plotly_relayout", (event) => {
+      if (!Object.keys(event).some((k) => k.includes("axis"))) return;
+      const { xaxis, yaxis } = this.root._fullLayout;
+      const reset = event["xaxis.autorange"];
+      const range = reset ? "" : [...xaxis.range, ...yaxis.range].map((v) => Number(v).toFixed(4)).join(",");
+      this.state.set({ range });
+      if (!this.model.overview.isLarge) return;
+      clearTimeout(this.windowTimer);
+      this.windowTimer = window.setTimeout(() => this.loadWindow(), 250);
+    });
+    this.root.addEventListener("keydown", (event) => {
+      const { xaxis, yaxis } = this.root._fullLayout;
+      const [x0, x1] = xaxis.range;
+      const [y0, y1] = yaxis.range;
+      const [w, h] = [x1 - x0, y1 - y0];
+      const moves = { ArrowLeft: [-0.15, 0, 0], ArrowRight: [0.15, 0, 0], ArrowUp: [0, 0.15, 0], ArrowDown: [0, -0.15, 0], "+": [0, 0, -0.15], "=": [0, 0, -0.15], "-": [0, 0, 0.2] };
+      const move = moves[event.key];
+      if (!move) return;
+      event.preventDefault();
+      const [dx, dy, grow] = move;
+      Plotly.relayout(this.root, { "xaxis.range": [x0 + w * (dx - grow), x1 + w * (dx + grow)], "yaxis.range": [y0 + h * (dy - grow), y1 + h * (dy + grow)] });
+    });
+  }
+
+  /** Of a large run, fetches all nodes of the window, or a stated sample of them. */
+  async loadWindow() {
+    const range = this.range();
+    if (!range) {
+      this.windowTotal = 0;
+      this.model.setPoints(await this.model.source.points());
+    } else {
+      const found = await this.model.source.window(...range);
+      if (!found) return;
+      this.windowTotal = found.meta.total;
+      this.model.setPoints(found);
+    }
+    await this.draw();
+    this.actions.pointsChanged();
+  }
+
+  async setMode(mode) {
+    this.mode = mode;
+    byId("pan").setAttribute("aria-pressed", String(mode === "pan"));
+    byId("lasso").setAttribute("aria-pressed", String(mode === "lasso"));
+    await Plotly.relayout(this.root, { dragmode: mode });
+  }
+
+  whole() {
+    return Plotly.relayout(this.root, { "xaxis.autorange": true, "yaxis.autorange": true });
+  }
+}
+
+export const chosenGroup = (state) => (state.values.group ? groupOf(state.values.group) : null);

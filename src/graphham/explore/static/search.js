@@ -1,0 +1,66 @@
+// Search by id, title, label or feature.
+import { byId, shown, el, count, say } from "./dom.js";
+
+export class SearchView {
+  /** @param {any} model @param {any} state @param {any} actions */
+  constructor(model, state, actions) {
+    this.model = model;
+    this.actions = actions;
+    this.input = /** @type {HTMLInputElement} */ (byId("search"));
+    this.list = byId("found");
+    this.at = -1;
+    this.turn = 0;
+    let timer = 0;
+    this.input.addEventListener("input", () => {
+      clearTimeout(timer);
+      timer = window.setTimeout(() => this.run(), 120);
+    });
+    this.input.addEventListener("keydown", (event) => this.key(event));
+    document.addEventListener("click", (event) => {
+      if (!byId("search").parentElement.contains(/** @type {Node} */ (event.target))) this.close();
+    });
+  }
+
+  async run() {
+    const turn = ++this.turn;
+    const text = this.input.value;
+    if (!text.trim()) return this.close();
+    try {
+      const found = await this.model.source.search(text);
+      if (turn === this.turn) this.show(found); // a slow answer must not replace a newer one
+    } catch (error) {
+      say(error.message);
+    }
+  }
+
+  show(found) {
+    this.model.learn(found.nodes);
+    const item = (children, run) => el("li", { role: "option", "aria-selected": "false", onclick: () => { this.close(); run(); } }, ...children);
+    const items = [
+      ...found.nodes.row.map((row, i) => item([el("b", {}, shown(found.nodes.id[i], 60)), found.nodes.title[i] ? el("small", {}, " " + shown(found.nodes.title[i], 80)) : ""], () => this.actions.selectNode(row))),
+      ...found.attributes.map((a) => item([`${a.kind} `, el("b", {}, shown(a.name, 60)), el("small", {}, ` ${count(a.count)} nodes`)], () => this.actions.selectAttribute(a.kind, a.code, a.name))),
+    ];
+    this.list.replaceChildren(...(items.length ? items : [el("li", {}, "Nothing found")]));
+    this.list.hidden = false;
+    this.input.setAttribute("aria-expanded", "true");
+    this.at = -1;
+  }
+
+  key(event) {
+    const items = Array.from(this.list.querySelectorAll("[role=option]"));
+    if (event.key === "Escape") this.close();
+    if (event.key === "Enter" && items.length) items[Math.max(0, this.at)].click();
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (!step || !items.length) return;
+    event.preventDefault();
+    this.at = (this.at + step + items.length) % items.length;
+    items.forEach((one, i) => one.setAttribute("aria-selected", String(i === this.at)));
+    items[this.at].scrollIntoView({ block: "nearest" });
+  }
+
+  close() {
+    this.turn++;
+    this.list.hidden = true;
+    this.input.setAttribute("aria-expanded", "false");
+  }
+}

@@ -1,0 +1,69 @@
+// The table below: the nodes that are selected, in a group, or all of them.
+import { byId, shown, el, count, say } from "./dom.js";
+
+const SHOWN_ROWS = 200;
+
+export class TableView {
+  /** @param {any} model @param {any} state @param {any} actions */
+  constructor(model, state, actions) {
+    this.model = model;
+    this.state = state;
+    this.actions = actions;
+    this.box = byId("tablebox");
+    byId("csv").addEventListener("click", () => this.save("csv"));
+    byId("parquet").addEventListener("click", () => this.save("parquet"));
+    byId("parquet").hidden = !model.source.formats.includes("parquet");
+    byId("clear").addEventListener("click", () => actions.clear());
+  }
+
+  /** Positions of the nodes that the table is about. */
+  indices() {
+    const chosen = this.actions.chosen();
+    return chosen ? chosen.indices : Array.from({ length: this.model.size }, (_, i) => i);
+  }
+
+  draw() {
+    const { model, state } = this;
+    const chosen = this.actions.chosen();
+    const all = this.indices();
+    const title = chosen ? chosen.title : "All nodes";
+    byId("tabletitle").textContent = `${title}: ${count(all.length)} nodes` + (model.isWhole ? "" : " of those drawn");
+    byId("clear").hidden = !chosen && !this.actions.node();
+    const names = ["id", ...model.levels.map((_, l) => "group" + (l + 1)), ...(model.overview.labels.length ? ["label"] : []), "firm"];
+    const titles = { id: "Node", label: "Label", firm: "Concentration" };
+    const sort = state.values.sort;
+    const by = sort.replace(/^-/, "");
+    const column = model.points[by] || model.points.firm;
+    const order = Array.from(all);
+    // Only what is shown needs full order, but a typed sort of everything is quick enough.
+    const sign = sort.startsWith("-") ? -1 : 1;
+    if (by === "id") {
+      const texts = new Map(order.map((i) => [i, column.get(i)]));
+      order.sort((a, b) => sign * (texts.get(a) < texts.get(b) ? -1 : texts.get(a) > texts.get(b) ? 1 : 0));
+    } else order.sort((a, b) => sign * (column[a] - column[b]) || a - b);
+    const head = el("tr", {}, ...names.map((n) => el("th", { className: n === "firm" ? "n" : "", "aria-sort": by === n ? (sign > 0 ? "ascending" : "descending") : "none" }, el("button", { type: "button", onclick: () => state.set({ sort: sort === n ? "-" + n : n }) }, (titles[n] || "Level " + n.slice(5)) + (by === n ? (sign > 0 ? " ↑" : " ↓") : "")))));
+    const lines = order.slice(0, SHOWN_ROWS).map((i) => {
+      const info = model.info(model.points.row[i]);
+      return el("tr", { "data-id": shown(info.id, 200) },
+        el("td", {}, el("button", { className: "link", type: "button", title: info.title ? shown(info.title, 120) : null, onclick: () => this.actions.selectNode(info.row) }, shown(info.id, 60))),
+        ...info.groups.map((g, l) => el("td", {}, el("span", { className: "swatch", style: { background: model.group(l + 1, g).color } }), shown(model.group(l + 1, g).name, 40))),
+        model.overview.labels.length ? el("td", {}, info.label >= 0 ? shown(model.overview.labels[info.label].name, 40) : "–") : null,
+        el("td", { className: "n" }, info.firm.toFixed(4)));
+    });
+    if (order.length > SHOWN_ROWS) lines.push(el("tr", {}, el("td", { colspan: names.length, className: "note" }, `The first ${SHOWN_ROWS} of ${count(order.length)}; an export holds all.`)));
+    this.box.querySelector("thead").replaceChildren(head);
+    this.box.querySelector("tbody").replaceChildren(...lines);
+  }
+
+  async save(format) {
+    try {
+      const rows = this.indices().map((i) => this.model.points.row[i]);
+      const blob = await this.model.source.exportRows(rows, format);
+      const link = el("a", { href: URL.createObjectURL(blob), download: "selection." + format });
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+    } catch (error) {
+      say(error.message);
+    }
+  }
+}
