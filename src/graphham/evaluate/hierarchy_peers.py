@@ -90,11 +90,16 @@ def _search(kind: str, adjacency: Any, count: int, seed: int, codes: Any) -> Any
 
 
 def _paris(graph: Graph, groups: list[int], seed: int) -> Peer:
-    from sknetwork.hierarchy import Paris, cut_straight
+    from sknetwork.hierarchy import Paris, cut_balanced
 
     tree = Paris().fit_transform(_undirected(graph))
-    levels = [cut_straight(tree, n_clusters=count).astype(np.int32) for count in groups]
-    return Peer(levels, np.asarray(tree, dtype=np.float64))
+    # Straight cuts of a graph with components mostly find the components; balanced ones do not.
+    sizes = np.unique(np.geomspace(graph.num_nodes, 2, 4 * _RESOLUTIONS).round().astype(int))[::-1]
+
+    def cut(size: int) -> Codes:
+        return np.asarray(cut_balanced(tree, max_cluster_size=size), dtype=np.int32)
+
+    return Peer(_cuts(cut, sizes.tolist(), groups), np.asarray(tree, dtype=np.float64))
 
 
 def _ward(graph: Graph, groups: list[int], seed: int) -> Peer:
@@ -130,7 +135,40 @@ def _ward_tree(vectors: npt.NDArray[Any], connectivity: Any, groups: list[int]) 
             vectors, connectivity=connectivity, return_distance=True
         )
     linkage = np.column_stack([children, heights, np.zeros(len(children))]).astype(np.float64)
-    return Peer([_cut(children, leaves, count) for count in groups], linkage)
+    counts = np.unique(np.geomspace(1, leaves, 8 * _RESOLUTIONS).round().astype(int))
+    levels = _cuts(lambda count: _cut(children, leaves, count), counts.tolist(), groups)
+    return Peer(levels, linkage)
+
+
+def _cuts(cut: Callable[[int], Codes], places: list[int], groups: list[int]) -> list[Codes]:
+    """Cut a tree once per level so that the groups in use come nearest to the wanted numbers.
+
+    Stray nodes and small components are groups of their own near the root; cutting for exactly the
+    wanted number would find little else.
+
+    Args:
+        cut: Gives the groups of one cut.
+        places: Where to try cutting, coarse to fine.
+        groups: Wanted groups per level, fine to coarse.
+    """
+    levels: list[Codes] = []
+    start = 0
+    for wanted in reversed(groups):
+        best: tuple[int, int, Codes] | None = None
+        # Finer cuts of one tree lie inside coarser ones, so levels nest.
+        for at in range(start, len(places)):
+            codes = cut(places[at])
+            sizes = np.bincount(codes)
+            used = int((sizes >= 0.01 * len(codes)).sum())
+            gap = abs(used - wanted)
+            if best is None or gap < best[0]:
+                best = gap, at, codes
+            if used > 2 * wanted:  # deeper cuts only make crumbs
+                break
+        assert best is not None
+        start = best[1]
+        levels.insert(0, best[2])
+    return levels
 
 
 def _cut(children: Any, leaves: int, count: int) -> Codes:

@@ -169,7 +169,8 @@ def _comparison_table(
         rows.append(row)
     notes = _notes(mine, protocol, kind, base)
     title = f"{graph}: {PROTOCOL_TITLES.get(protocol, protocol)}"
-    return Table(title, tuple(columns), tuple(rows), tuple(notes))
+    name = f"{graph}-{protocol}"
+    return Table(title, tuple(columns), tuple(rows), tuple(notes), name)
 
 
 def _test_columns(found: Comparison | None, adjusted: float | None) -> dict[str, Any]:
@@ -240,7 +241,7 @@ def link_detail_table(records: Iterable[Record]) -> Table:
         Column("scale", "scale", "count"),
     )
     note = "Scaled MRR counts rank r as 1 / ceil(r / scale)."
-    return Table("Further link metrics", columns, tuple(rows), (note,))
+    return Table("Further link metrics", columns, tuple(rows), (note,), "metrics")
 
 
 def ablation_table(records: Iterable[Record]) -> Table:
@@ -347,7 +348,7 @@ def hierarchy_table(records: Iterable[Record], part: str, title: str) -> Table:
         "Level 1 is the finest. Groups used: share of the groups that hold at least 1% of the "
         "nodes, worst level. Evidence nesting: before the levels are combined."
     )
-    return Table(title, columns, tuple(rows), (note,))
+    return Table(title, columns, tuple(rows), (note,), "hierarchy")
 
 
 def select(records: Mapping[str, Record], cells: Iterable[Cell]) -> list[Record]:

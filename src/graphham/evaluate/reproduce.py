@@ -20,7 +20,6 @@ from graphham.evaluate.reporting import select
 from graphham.evaluate.results import study_tables
 from graphham.evaluate.running import Outcome, run_cells
 from graphham.evaluate.studies import Study, load_study, study_names
-from graphham.evaluate.tables import Table
 
 if TYPE_CHECKING:
     from graphham.console import Screen
@@ -89,10 +88,10 @@ def write_study(
     done = select(records, study.cells)
     paths: list[Path] = []
     tables = study_tables(study.name, done)
-    for number, table in enumerate(tables):
+    for table in tables:
         screen.plain(f"\n{table.title}\n")
         screen.plain(table.plain())
-        paths += table.write(store.root / "tables", _file_name(study.name, table, number))
+        paths += table.write(store.root / "tables", f"{study.name}-{table.name}".strip("-"))
     if study.name.startswith("figure"):
         paths += draw_study(study, done, store)
     screen.say("Wrote", [str(path) for path in paths])
@@ -131,15 +130,3 @@ def _check_methods(methods: Sequence[str] | None) -> None:
     for name in methods or ():
         if name not in PEERS:
             method_class(name)
-
-
-def _file_name(study: str, table: Table, number: int) -> str:
-    """Return a file name that says what the table shows: table2-cora-p2."""
-    head = table.title.split(":")[0].lower()
-    inside = (
-        table.title[table.title.find("(") + 1 : -1].lower() if table.title.endswith(")") else ""
-    )
-    if head.startswith("table"):
-        return study
-    words = "-".join(word for word in (head, inside) if word).replace(" ", "-").replace(",", "")
-    return f"{study}-{words}" if words else f"{study}-{number}"

@@ -241,7 +241,7 @@ def _stability_table(records: list[Record]) -> Table:
         Column("count", "seeds", "count"),
     )
     note = "Mean agreement of the groups found with different seeds; Paris and Ward draw nothing."
-    return Table("Stability over seeds", columns, tuple(rows), (note,))
+    return Table("Stability over seeds", columns, tuple(rows), (note,), "stability")
 
 
 def _surface_tables(records: list[Record]) -> list[Table]:
@@ -258,7 +258,7 @@ def _surface_tables(records: list[Record]) -> list[Table]:
             for value, line in zip(surface.rows, surface.values, strict=True)
         )
         title = f"{surface.graph}: accuracy over {surface.row_name} x {surface.column_name}"
-        tables.append(Table(title, columns, rows))
+        tables.append(Table(title, columns, rows, name=surface.row_name.split()[0].lower()))
     return tables
 
 

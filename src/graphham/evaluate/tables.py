@@ -48,12 +48,14 @@ class Table:
         columns: In order.
         rows: Values by column key; missing ones show as a dash.
         notes: Lines below.
+        name: What tells its file apart from the study's other tables.
     """
 
     title: str
     columns: tuple[Column, ...]
     rows: tuple[dict[str, Any], ...]
     notes: tuple[str, ...] = ()
+    name: str = ""
 
     def text(self) -> list[list[str]]:
         """Return head and rows as text."""
