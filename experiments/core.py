@@ -136,6 +136,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "no-edge-dropout": {"train.edge_dropout": 0.0},
     "four-heads": {"model.heads": 4},
     "residual": {"model.residual": True},
+    "no-averaging": {"train.average": 0.0},
     "paper": {"preset": "paper"},
     "paper-balanced": {"preset": "paper", "loss.balance_weight": 0.5},
 }

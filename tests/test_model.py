@@ -233,9 +233,14 @@ SWITCHES = [
     {"model.product": "literal", "model.activation": "identity"},
     {"model.affinity": "dot"},
     {"model.group_score": "none", "loss.group_context": False},
-    {"model.membership_input": "state", "model.group_score": "additive"},
     {
         "model.membership_input": "state",
+        "model.nesting": "none",
+        "model.group_score": "additive",
+    },
+    {
+        "model.membership_input": "state",
+        "model.nesting": "none",
         "model.group_score": "additive",
         "model.separate_attention": True,
     },

@@ -212,7 +212,7 @@ def test_labels_outside_the_training_rows_do_not_matter():
     losses = []
     for labels in (GRAPH.labels, Labels(GRAPH.labels.classes, codes=codes)):
         graph = replace(GRAPH, labels=labels)
-        prepared = list(prepare(graph, task="classify"))
+        prepared = list(prepare(graph, task="classify", **{"model.residual": False}))
         prepared[4] = Truth.split(labels, 0, 0.2, train_rows=chosen)
         losses.append(one_step(tuple(prepared), graph, "full")[0])
     assert losses[0] == losses[1]

@@ -10,7 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,17 @@ class Step:
     positives: list[Tensor]
     negatives: list[Tensor]
     key: Any
+
+    def to(self, device: torch.device | str) -> Step:
+        """Return the step with its tensors on ``device``."""
+        return replace(
+            self,
+            batch=self.batch.to(device),
+            members=self.members.to(device),
+            anchors=self.anchors.to(device),
+            positives=[nodes.to(device) for nodes in self.positives],
+            negatives=[nodes.to(device) for nodes in self.negatives],
+        )
 
 
 class Batches:

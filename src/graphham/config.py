@@ -53,7 +53,11 @@ class ModelConfig(_Section):
         "elu", description="non-linearity of every layer but the last, which is linear"
     )
     self_edge: bool = Field(True, description="a node attends to itself too (A5)")
-    residual: bool = Field(False, description="add a linear path around each attention layer")
+    residual: bool | None = Field(
+        None,
+        description="add a linear path around each attention layer; when absent, classify asks "
+        "the validation labels and embed goes without",
+    )
     init: Literal["svd", "glorot"] = Field(
         "svd", description="first layer starts from the features' principal directions, or random"
     )
@@ -115,8 +119,8 @@ class LossConfig(_Section):
     context_weight: float = Field(1.0, ge=0, description="weight of the context losses")
     context_table: Literal["auto", "inductive", "factored", "full"] = Field(
         "auto",
-        description="Q: h_j * g_k (inductive), c_j * (1 + g_k) (factored), or a vector per node "
-        "and group (full); auto: inductive for infonce, full or factored by size (A2)",
+        description="Q: h_j * (1 + g_k) (inductive), c_j * (1 + g_k) (factored), or a vector per "
+        "node and group (full); auto: inductive for infonce, full or factored by size (A2)",
     )
     group_context: bool = Field(
         True, description="Q depends on the target's group; false is the minus-Q ablation"
@@ -161,12 +165,26 @@ class TrainConfig(_Section):
     )
     lr: float = Field(0.01, gt=0, description="Adam learning rate")
     table_lr: float = Field(0.1, gt=0, description="row-wise Adagrad rate of context tables")
-    weight_decay: float = Field(0.0, ge=0, description="on W and the classifier, never on groups")
+    weight_decay: float | None = Field(
+        None,
+        ge=0,
+        description="on W and the classifier, never on groups; when absent 0 for embed, by graph "
+        "size for classify",
+    )
     clip: float = Field(5.0, gt=0, description="largest gradient norm")
     feature_dropout: float | None = Field(
         None, ge=0, lt=1, description="share of input values dropped; by graph size when absent"
     )
-    dropout: float = Field(0.5, ge=0, lt=1, description="share of hidden values dropped")
+    dropout: float | None = Field(
+        None, ge=0, lt=1, description="share of hidden values dropped; by size when absent"
+    )
+    average: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="keep a running average of the weights, this much of it old every epoch; what "
+        "is validated and kept is the average. 0 switches it off",
+    )
     edge_dropout: float | None = Field(
         None, ge=0, lt=1, description="share of edges dropped per step; by size when absent"
     )
@@ -222,6 +240,15 @@ class RunConfig(_Section):
     def _dim_splits(self) -> RunConfig:
         if self.dim % self.num_layers:
             raise ValueError(f"dim {self.dim} does not divide evenly over {self.num_layers} layers")
+        if self.model.membership_input == "diffused" and not self.inputs.diffusion_steps:
+            raise ValueError(
+                "model.membership_input = 'diffused' needs inputs.diffusion_steps of at least 1"
+            )
+        if self.model.nesting == "graft" and self.model.membership_input != "diffused":
+            raise ValueError(
+                "model.nesting = 'graft' needs model.membership_input = 'diffused'; "
+                "with 'state' choose model.nesting = 'none'"
+            )
         return self
 
     @property
@@ -251,7 +278,7 @@ _CLASSIFY: dict[str, Any] = {
     "train": {
         "epochs": 150,
         "lr": 0.02,
-        "weight_decay": 5e-4,
+        "average": 0.95,
         "graft_at": 0.25,
         "anchors": 512,
     },
@@ -260,6 +287,7 @@ _PAPER: dict[str, Any] = {
     "inputs": {"scaling": "row", "diffusion_steps": 0},
     "model": {
         "init": "glorot",
+        "residual": False,
         "membership_input": "state",
         "affinity": "dot",
         "straight_through": True,

@@ -26,6 +26,7 @@ from graphham.inputs import FeatureMap, NodeInputs, fit_inputs
 from graphham.keys import derive_key, numpy_generator, torch_generator
 from graphham.model import GraphHAMNet
 from graphham.objective import Truth
+from graphham.probe import own_features_help
 from graphham.result import FitResult
 from graphham.threads import single_threaded
 from graphham.trainer import Listener, Silent, Trainer, collapse_notes
@@ -107,8 +108,16 @@ class Fitted:
         return self.encoder.state()
 
 
-def plan_fit(graph: Graph, config: RunConfig) -> Plan:
+def plan_fit(
+    graph: Graph, config: RunConfig, train_rows: Any = None, validation_rows: Any = None
+) -> Plan:
     """Settle everything the settings left open, and estimate memory.
+
+    Args:
+        graph: The graph.
+        config: Settings.
+        train_rows: Rows whose labels may be trained on, for what is decided by labels.
+        validation_rows: Rows whose labels decide early stopping.
 
     Raises:
         InputError: The graph and the settings do not fit together.
@@ -136,6 +145,20 @@ def plan_fit(graph: Graph, config: RunConfig) -> Plan:
         updates["feature_dropout"] = _by_size(n, 0.8 if config.task == "embed" else 0.7, 0.5, 0.2)
     if train.edge_dropout is None:
         updates["edge_dropout"] = _by_size(n, 0.5 if config.task == "embed" else 0.3, 0.35, 0.1)
+    if train.dropout is None:
+        updates["dropout"] = 0.5 if config.task == "embed" else _by_size(n, 0.5, 0.15, 0.2)
+    if train.weight_decay is None:
+        decay = 0.0 if config.task == "embed" else 5e-4 * min(1.0, 2708 / n)
+        updates["weight_decay"] = float(f"{decay:.2g}")
+    residual = config.model.residual
+    if residual is None:
+        residual = False
+        if config.task == "classify" and graph.labels is not None:
+            share = train.validation_share
+            truth = Truth.split(graph.labels, config.seed, share, train_rows, validation_rows)
+            residual = own_features_help(graph, config.inputs, truth, config.seed)
+            if residual:
+                notes.append("own features help the validation labels: residual paths are on")
     memory = estimate_memory(graph, config, groups)
     if train.batch == "auto":
         updates["batch"] = "full" if memory <= train.memory_gib * _GIB else "sampled"
@@ -156,6 +179,7 @@ def plan_fit(graph: Graph, config: RunConfig) -> Plan:
             "layers": len(groups),
             "train": train.model_copy(update=updates),
             "loss": config.loss.model_copy(update={"context_table": table}),
+            "model": config.model.model_copy(update={"residual": residual}),
         }
     )
     if resolved.train.batch == "sampled":
@@ -230,6 +254,7 @@ def fit_graph(
     listener: Listener | None = None,
     train_rows: Any = None,
     validation_rows: Any = None,
+    plan: Plan | None = None,
 ) -> Fitted:
     """Fit GraphHAM to a graph.
 
@@ -241,13 +266,15 @@ def fit_graph(
         listener: Who hears about progress.
         train_rows: Rows whose labels may be trained on; all known ones when not given.
         validation_rows: Rows whose labels decide early stopping.
+        plan: What :func:`plan_fit` settled, where the caller has asked already.
     """
     hear: Listener = listener or Silent()
     began = time.perf_counter()
-    plan = plan_fit(graph.validate(), config)
-    config = plan.config
-    hear.on_plan(plan)
     with single_threaded():
+        if plan is None:
+            plan = plan_fit(graph.validate(), config, train_rows, validation_rows)
+        config = plan.config
+        hear.on_plan(plan)
         work, validator, truth = _held_out(graph, config, train_rows, validation_rows)
         directions = config.layer_dim if config.model.init == "svd" else 0
         features, inputs, lead = fit_inputs(work, config.inputs, config.seed, directions)
@@ -268,9 +295,12 @@ def fit_graph(
     notes = collapse_notes(result.groups, config.groups or ())
     for note in notes:
         hear.on_note(note)
+    metrics = hierarchy_metrics(result)
+    if not encoder.model.is_seeded and "parents_from" in metrics:
+        metrics["parents_from"] = "majority"
     summary = {
         "graph": _graph_facts(graph),
-        "metrics": hierarchy_metrics(result),
+        "metrics": metrics,
         "model": encoder.facts(),
         "training": {
             "epochs": len(trainer.history),
@@ -313,16 +343,18 @@ def fit_to_run(
     from graphham.config import make_config
     from graphham.runs import resume_run, start_run
 
+    plan: Plan | None = None
     if resume:
         writer = resume_run(out)
         config = make_config(writer.config)
         _check_same_graph(writer, graph)
     else:
         facts = _graph_facts(graph.validate())
-        resolved = plan_fit(graph, config).config.to_dict()
-        writer = start_run(out, {**resolved, "graph": facts}, overwrite)
+        with single_threaded():
+            plan = plan_fit(graph, config)
+        writer = start_run(out, {**plan.config.to_dict(), "graph": facts}, overwrite)
     with writer:
-        fitted = fit_graph(graph, config, run=writer, resume=resume, listener=listener)
+        fitted = fit_graph(graph, config, run=writer, resume=resume, listener=listener, plan=plan)
         return writer.finish(
             fitted.result,
             fitted.state,

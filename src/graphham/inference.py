@@ -95,7 +95,7 @@ class Encoder:
     def _predict(self, output: Output) -> tuple[Labels | None, npt.NDArray[Any] | None]:
         if self.model.classifier is None:
             return None, None
-        logits = self.model.class_logits(output.states)
+        logits = self.model.class_logits(output.states).cpu()
         if not self.is_multi:
             confidence, codes = logits.softmax(1).max(1)
             labels = Labels(self.classes, codes=codes.numpy().astype(np.int32))
@@ -158,7 +158,8 @@ def make_result(
             majority_parents(low, high, counts[level], counts[level + 1]).astype(np.int32)
             for level, (low, high) in enumerate(itertools.pairwise(evidence))
         ]
-    codes = decode_path(held, [torch.from_numpy(p.astype(np.int64)) for p in parents])
+    maps = [torch.from_numpy(p.astype(np.int64)).to(held[0].device) for p in parents]
+    codes = decode_path(held, maps)
     return FitResult(
         ids=graph.ids,
         embedding=output.embedding().cpu().numpy().astype(np.float32),

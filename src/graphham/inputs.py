@@ -68,6 +68,10 @@ class FeatureRows:
         squares = np.bincount(row, values.astype(np.float64) ** 2, minlength=len(self))
         return torch.from_numpy(np.sqrt(squares).astype(np.float32))
 
+    def to(self, device: torch.device | str) -> FeatureRows:
+        """Move dense features; sparse ones are moved by their product."""
+        return self if self.dense is None else FeatureRows(dense=self.dense.to(device))
+
     def __len__(self) -> int:
         if self.matrix is not None:
             return self.matrix.shape[0]

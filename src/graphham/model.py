@@ -42,6 +42,11 @@ class Batch:
         """Number of nodes the pass is about."""
         return self.blocks[-1].num_targets
 
+    def to(self, device: torch.device | str) -> Batch:
+        """Return the batch with its tensors on ``device``; blocks move with their operations."""
+        features = self.features.to(device)
+        return Batch(self.blocks, features, self.diffused.to(device), self.degrees.to(device))
+
 
 @dataclass(frozen=True, eq=False)
 class Output:
@@ -134,7 +139,7 @@ class GraphHAMNet(nn.Module):
                     assignment=model.assignment,
                     dirichlet=model.dirichlet,
                     slope=model.slope,
-                    residual=model.residual,
+                    residual=bool(model.residual),
                     self_edge=model.self_edge,
                 )
             )

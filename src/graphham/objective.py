@@ -132,13 +132,14 @@ def loss_parts(
         entropy = torch.stack([entropy_loss(level) for level in memberships]).sum()
         parts["entropy"] = config.loss.entropy_weight * entropy
     if seeds is not None and config.loss.self_training_weight:
-        rows = torch.from_numpy(step.rows)[step.members].to(memberships[0].device)
+        rows = torch.from_numpy(step.rows)[step.members.cpu()].to(memberships[0].device)
         wanted = [level[rows] for level in seeds]
         parts["seed"] = config.loss.self_training_weight * seed_loss(memberships, wanted)
     if truth is not None and model.classifier is not None:
-        rows = torch.from_numpy(step.rows)[step.members]
-        chosen = step.members[truth.training[rows]]
-        logits = model.class_logits([state[chosen] for state in output.states], generator)
+        members = step.members.cpu()
+        chosen = members[truth.training[torch.from_numpy(step.rows)[members]]]
+        here = chosen.to(step.members.device)
+        logits = model.class_logits([state[here] for state in output.states], generator)
         wanted_labels = truth.targets[torch.from_numpy(step.rows)[chosen]].to(logits.device)
         parts["class"] = config.loss.class_weight * class_loss(logits, wanted_labels)
     return parts

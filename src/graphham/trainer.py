@@ -102,6 +102,7 @@ class Trainer:
         self.batches = Batches(graph, inputs, config, inductive=not tables)
         self.optimizer = make_optimizer(model, config)
         self.seeds: list[Tensor] | None = None
+        self.average: dict[str, Tensor] | None = None
         self.best: dict[str, Tensor] | None = None
         self.best_score: tuple[float, float] | None = None
         self.best_epoch = 0
@@ -121,6 +122,8 @@ class Trainer:
         epochs = self.config.train.epochs
         self.listener.on_start(epochs, start)
         status: Status = "complete"
+        if not resume:
+            self._save(0)  # whatever happens, there is a state to go on from
         saved = time.monotonic()
         try:
             for epoch in range(start, epochs):
@@ -137,8 +140,10 @@ class Trainer:
             self.listener.on_note("stopped on request; finishing with the best state so far")
         if self.graft_epoch is not None and not self.model.is_seeded:
             self._graft()
-        if self.best is not None:
-            self.model.load_state_dict(self.best)
+            self.average = None
+        kept = self.best or self.average
+        if kept is not None:
+            self.model.load_state_dict(kept)
         self.listener.on_end(status)
         return status
 
@@ -161,11 +166,29 @@ class Trainer:
         record["loss"] = sum(sums.values()) / count
         for level, sizes in enumerate(used):
             record[f"used_{level + 1}"] = int((sizes >= 0.01 * sizes.sum()).sum())
+        self._update_average(epoch)
         record["seconds"] = time.perf_counter() - began
         self.history.append(record)
 
+    def _update_average(self, epoch: int) -> None:
+        """Move the running average of the weights; it starts anew with the graft."""
+        keep = self.config.train.average
+        if not keep:
+            return
+        state = self.model.state_dict()
+        if self.average is None or epoch == self.graft_epoch:
+            self.average = {name: value.clone() for name, value in state.items()}
+            return
+        for name, value in state.items():
+            held = self.average[name]
+            if value.is_floating_point():
+                held.lerp_(value, 1 - keep)
+            else:
+                held.copy_(value)
+
     def _step(self, step: Step, epoch: int) -> tuple[dict[str, float], list[Any]]:
         self.model.train()
+        step = step.to(self.config.device)
         generator = torch_generator(derive_key(step.key, "network"), self.config.device)
         tau = self._tau(epoch)
         output = self.model(step.batch, tau, generator)
@@ -217,11 +240,17 @@ class Trainer:
         last = epoch + 1 == train.epochs
         if (epoch + 1) % train.evaluate_every and not last:
             return False
+        trained = self.model.state_dict()
+        if self.average is not None:
+            trained = copy.deepcopy(trained)
+            self.model.load_state_dict(self.average)
         score = self.validator.score(self.model, self.whole())
         self.history[-1]["validation"] = score[0]
         if self.best_score is None or score > self.best_score:
             self.best_score, self.best_epoch = score, epoch + 1
             self.best = copy.deepcopy(self.model.state_dict())
+        if self.average is not None:
+            self.model.load_state_dict(trained)
         return epoch + 1 - self.best_epoch >= train.patience
 
     def _report(self, epoch: int) -> None:
@@ -237,6 +266,8 @@ class Trainer:
         arrays: dict[str, Any] = {f"model.{k}": v for k, v in self.model.state_dict().items()}
         if self.best is not None:
             arrays |= {f"best.{k}": v for k, v in self.best.items()}
+        if self.average is not None:
+            arrays |= {f"average.{k}": v for k, v in self.average.items()}
         for index, values in self.optimizer.state_dict()["state"].items():
             arrays |= {f"adam.{index}.{k}": torch.as_tensor(v) for k, v in values.items()}
         for level, table in enumerate(self.tables):
@@ -263,6 +294,7 @@ class Trainer:
         meta = held[1]
         self.model.load_state_dict(_under(arrays, "model."))
         self.best = _under(arrays, "best.") or None
+        self.average = _under(arrays, "average.") or None
         state: dict[int, dict[str, Tensor]] = {}
         for name, value in _under(arrays, "adam.").items():
             index, field = name.split(".", 1)
@@ -293,7 +325,7 @@ def make_optimizer(model: GraphHAMNet, config: RunConfig) -> torch.optim.Adam:
         (decayed if heavy else free).append(parameter)
     return torch.optim.Adam(
         [
-            {"params": decayed, "weight_decay": config.train.weight_decay},
+            {"params": decayed, "weight_decay": config.train.weight_decay or 0.0},
             {"params": free, "weight_decay": 0.0},
         ],
         lr=config.train.lr,
