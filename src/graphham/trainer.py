@@ -341,7 +341,8 @@ def collapse_notes(groups: list[Any], counts: tuple[int, ...]) -> list[str]:
     """
     notes: list[str] = []
     for level, (codes, count) in enumerate(zip(groups, counts, strict=True)):
-        used = groups_used(codes, count)
+        # Of hundreds of groups none need hold a hundredth of the nodes.
+        used = groups_used(codes, count, min(0.01, 0.25 / count))
         if count > 1 and used < 0.5 * count:
             notes.append(
                 f"level {level + 1} uses only {used} of {count} groups; ask for fewer with "
