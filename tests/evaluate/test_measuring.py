@@ -1,5 +1,6 @@
 """Measurements see no test labels and no test edges, choose on validation, and repeat exactly."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from graphham.evaluate.classify import measure_classification
 from graphham.evaluate.links import measure_links
 from graphham.evaluate.splits import edge_split, node_split
 from graphham.graph import Graph, Labels
+from graphham.methods import load_method
 from graphham.planted import planted_hierarchy
 
 GRAPH = planted_hierarchy((2, 3), 180, mean_degree=8, words=60, word_on=0.3, seed=4).graph
@@ -157,3 +159,21 @@ def test_a_real_method_repeats_exactly_and_beats_chance() -> None:
     hard, _ = measure_links(GRAPH, "adamic-adar", seed=3, hard=True)
     assert near["metrics"]["auc"] > 0.55
     assert hard["metrics"]["auc"] < near["metrics"]["auc"] - 0.1
+
+
+def test_link_weights_are_chosen_without_fitting_again(tmp_path: Path) -> None:
+    settings = {"epochs": 4, "groups": [6, 2], "dim": 16}
+    kept = tmp_path / "run"
+    record, _ = measure_links(GRAPH, "graphham", budget=4, settings=settings, keep=kept)
+    times = [one["seconds"] for one in record["tried"]]
+    assert len(times) == 4
+    assert times[0] > 0
+    assert sum(times[1:]) == 0
+    # The same as if each had been fitted by itself.
+    for one in record["tried"]:
+        alone, _ = measure_links(GRAPH, "graphham", settings=one["settings"])
+        assert alone["validation"] == pytest.approx(one["validation"])
+    best = max(record["tried"], key=lambda one: one["validation"])
+    assert record["chosen"] == best["settings"]
+    again = load_method(kept)
+    assert again.get_params()["smoothed_weight"] == best["settings"].get("smoothed_weight", 0.0)

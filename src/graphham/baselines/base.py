@@ -181,6 +181,15 @@ class Method:
     def _candidates(self, task: str) -> list[dict[str, Any]]:
         return [{}]
 
+    def rescored(self, settings: Mapping[str, Any]) -> Self | None:
+        """Return this fit under settings that only change how links are scored.
+
+        Returns:
+            A fitted copy that shares this fit's arrays, or ``None`` if the settings (by name, all
+            others at their present value) need a fit of their own.
+        """
+        return None
+
     def transform(self, graph: Any) -> Floats:
         """Return the ``(num_nodes, dim)`` vectors of any graph's nodes, without refitting.
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -112,6 +113,9 @@ class GraphHAMMethod(Method):
         self.history_ = fitted.history
         if task == "classify":
             self.class_scores_ = _class_scores(fitted)
+        self._smooth(graph)
+
+    def _smooth(self, graph: Graph) -> None:
         self._smoothed: SparseRows | None = None
         if self.smoothed_weight and graph.features is not None:
             from graphham.baselines.features import scaled_features
@@ -132,6 +136,16 @@ class GraphHAMMethod(Method):
         if self._smoothed is not None:
             scores += self.smoothed_weight * self._smoothed.dots(pairs)
         return scores
+
+    def rescored(self, settings: Mapping[str, Any]) -> Self | None:
+        """Return this fit with other weights in its link score, without fitting again."""
+        own = self.get_params()
+        changed = {name for name, value in settings.items() if own.get(name) != value}
+        if self._fitted is None or not changed <= {"link_layers", "smoothed_weight"}:
+            return None
+        again = copy.copy(self).set_params(**{name: settings[name] for name in changed})
+        again._smooth(self._fitted.graph)
+        return again
 
     def _transform(self, graph: Graph) -> Floats:
         known = None

@@ -56,6 +56,12 @@ BudgetOption = Annotated[
         "--budget", help="Settings every method may try on validation data; 1 is its defaults."
     ),
 ]
+KeepOption = Annotated[
+    bool,
+    typer.Option(
+        "--keep-runs", help="Leave every fitted method as a run folder beside its cell (large)."
+    ),
+]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print remarks and errors only.")]
 
 
@@ -95,6 +101,7 @@ def classify(
     weight: WeightOption = None,
     directed: DirectedOption = False,
     isolated: IsolatedOption = False,
+    keep: KeepOption = False,
     quiet: QuietOption = False,
 ) -> None:
     """Measure how well methods predict the labels of nodes they have not seen labelled.
@@ -104,7 +111,7 @@ def classify(
       graphham evaluate classify edges.csv --features x.csv --labels nodes.csv:topic
     """
     options = GraphOptions(features, labels, id_column, source, target, weight, directed, isolated)
-    _run("classify", graph, options, methods, protocol, folds, seeds, out, budget, quiet)
+    _run("classify", graph, options, methods, protocol, folds, seeds, out, budget, keep, quiet)
 
 
 @app.command()
@@ -128,6 +135,7 @@ def links(
     weight: WeightOption = None,
     directed: DirectedOption = False,
     isolated: IsolatedOption = False,
+    keep: KeepOption = False,
     quiet: QuietOption = False,
 ) -> None:
     """Measure how well methods rank held-out links above non-links.
@@ -137,7 +145,7 @@ def links(
     """
     options = GraphOptions(features, None, id_column, source, target, weight, directed, isolated)
     protocol = "hard" if hard else "links"
-    _run("links", graph, options, methods, protocol, folds, seeds, out, budget, quiet)
+    _run("links", graph, options, methods, protocol, folds, seeds, out, budget, keep, quiet)
 
 
 def reproduce(
@@ -174,6 +182,7 @@ def reproduce(
     file: Annotated[
         str, typer.Option("--file", metavar="FILE", help="Where 'results' writes its text.")
     ] = "RESULTS.md",
+    keep: KeepOption = False,
     quiet: QuietOption = False,
 ) -> None:
     """Make the tables and figures of the paper again, resuming what was begun.
@@ -204,6 +213,7 @@ def reproduce(
         seeds=None if seeds is None else _seeds(seeds),
         budget=budget,
         quick=quick,
+        keep=keep,
     )
     _finish(screen, outcome)
 
@@ -232,6 +242,7 @@ def _run(
     seeds: str,
     out: str | None,
     budget: int,
+    keep: bool,
     quiet: bool,
 ) -> None:
     from graphham.console import Screen
@@ -255,7 +266,7 @@ def _run(
     graph = read_and_report(screen, source, options)
     place = Path(out) if out is not None else Path("evaluations") / Path(source).stem
     outcome, tables, paths = compare_methods(
-        graph, kind, names, protocol, folds, drawn, budget, place, screen
+        graph, kind, names, protocol, folds, drawn, budget, place, screen, keep
     )
     for table in tables:
         screen.plain(f"\n{table.title}\n")

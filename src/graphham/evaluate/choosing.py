@@ -70,10 +70,15 @@ def choose(
         if text in seen:  # methods with few settings repeat their default
             continue
         seen.add(text)
-        method = make_method(name, seed=seed, **merged)
-        fit(method)
+        wanted = make_method(name, seed=seed, **merged)
+        # Settings of the link score alone need no fit of their own.
+        again = None if best is None else best.method.rescored(wanted.get_params())
+        if again is None:
+            fit(wanted)
+        method = again or wanted
         score = validate(method)
-        tried.append({"settings": merged, "validation": score, "seconds": method.cost_["seconds"]})
+        took = method.cost_["seconds"] if again is None else 0.0
+        tried.append({"settings": merged, "validation": score, "seconds": took})
         if best is None or score > best.validation:
             best = Choice(method, merged, score, tried, 0.0)
     assert best is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,6 +34,7 @@ def measure_classification(
     folds: int = 5,
     budget: int = 1,
     settings: Mapping[str, Any] | None = None,
+    keep: Path | None = None,
     stratified: bool = True,
 ) -> tuple[Record, Arrays]:
     """Fit a method on the training nodes of one split and score it on the test nodes.
@@ -48,6 +50,7 @@ def measure_classification(
         folds: Number of folds.
         budget: Settings to choose among on the validation nodes.
         settings: Settings of the method that are not up for choice.
+        keep: Folder to save the fitted method in, which must not exist.
         stratified: Whether folds keep the shares of the classes.
 
     Returns:
@@ -77,6 +80,8 @@ def measure_classification(
     hierarchy, arrays = method_hierarchy(chosen.method, graph.labels, split.test)
     if hierarchy:
         record["hierarchy"] = hierarchy
+    if keep is not None:
+        chosen.method.save(keep)
     return record, arrays
 
 

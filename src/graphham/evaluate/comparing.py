@@ -34,6 +34,7 @@ def compare_methods(
     budget: int,
     out: Path,
     screen: Screen,
+    keep: bool = False,
 ) -> tuple[Outcome, list[Table], list[Path]]:
     """Measure methods on every fold of every seed and lay the scores side by side.
 
@@ -47,6 +48,7 @@ def compare_methods(
         budget: Settings each method may try on validation data.
         out: Results folder; finished cells in it are kept.
         screen: Where progress is shown.
+        keep: Leave the fitted method as a run folder in every cell.
 
     Returns:
         What became of the cells, the tables, and the files written.
@@ -59,7 +61,7 @@ def compare_methods(
         for method in methods
     ]
     store = CellStore(out)
-    outcome = run_cells(cells, store, screen, graph=graph)
+    outcome = run_cells(cells, store, screen, graph=graph, keep=keep)
     ordered = sorted(cells, key=lambda cell: methods.index(cell.method))
     records = select(outcome.records, ordered)
     if all(record.get("status") == "refused" for record in records):

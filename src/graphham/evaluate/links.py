@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,6 +35,7 @@ def measure_links(
     folds: int = 5,
     budget: int = 1,
     settings: Mapping[str, Any] | None = None,
+    keep: Path | None = None,
     negatives: int = NEGATIVES,
     scale: int = SCALE,
 ) -> tuple[Record, Arrays]:
@@ -51,6 +53,7 @@ def measure_links(
         folds: Number of folds.
         budget: Settings to choose among.
         settings: Settings of the method that are not up for choice.
+        keep: Folder to save the fitted method in, which must not exist.
         negatives: Non-neighbours per test edge.
         scale: Divisor of ranks in the scaled MRR.
 
@@ -91,6 +94,8 @@ def measure_links(
     hierarchy, arrays = method_hierarchy(chosen.method, graph.labels, None)
     if hierarchy:
         record["hierarchy"] = hierarchy
+    if keep is not None:
+        chosen.method.save(keep)
     return record, arrays
 
 

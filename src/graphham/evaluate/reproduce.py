@@ -35,6 +35,7 @@ def reproduce(
     seeds: Sequence[int] | None = None,
     budget: int | None = None,
     quick: bool = False,
+    keep: bool = False,
 ) -> Outcome:
     """Run the unfinished cells of some studies and write their tables and figures.
 
@@ -47,6 +48,7 @@ def reproduce(
         seeds: These seeds instead of the studies' own.
         budget: Settings to choose among for every method.
         quick: Small versions.
+        keep: Leave the fitted method as a run folder in every cell.
     """
     wanted = study_names() if "all" in names else list(dict.fromkeys(names))
     _check_methods(methods)
@@ -75,7 +77,7 @@ def reproduce(
         "Plan",
         [f"{', '.join(s.name for s in studies)}: {len({c.key for c in cells})} cells", str(out)],
     )
-    outcome = run_cells(cells, store, screen)
+    outcome = run_cells(cells, store, screen, keep=keep)
     for study in studies:
         write_study(study, outcome.records, store, screen)
     return outcome

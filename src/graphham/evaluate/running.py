@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import graphham
+from graphham.atomic import remove_folder
 from graphham.console import clock
 from graphham.errors import InputError
 from graphham.evaluate.cells import Cell, CellStore, Record
@@ -30,13 +31,16 @@ Measured = tuple[Record, Arrays]
 _WAIT_SECONDS = 2.0
 
 
-def measure(cell: Cell, graph: Graph | None = None, place: Path | None = None) -> Measured:
+def measure(
+    cell: Cell, graph: Graph | None = None, place: Path | None = None, keep: bool = False
+) -> Measured:
     """Do the work of one cell.
 
     Args:
         cell: What to measure.
         graph: The user's graph; looked up by the cell's name when not given.
         place: Folder of the cell, for kinds that leave a run folder.
+        keep: Save the fitted method in ``run`` below that folder.
     """
     if cell.kind == "hierarchy":
         from graphham.evaluate.hierarchy_cells import measure_hierarchy
@@ -49,7 +53,11 @@ def measure(cell: Cell, graph: Graph | None = None, place: Path | None = None) -
         "folds": cell.folds,
         "budget": cell.budget,
         "settings": cell.settings,
+        "keep": None,
     }
+    if keep and place is not None:
+        common["keep"] = place / "run"
+        remove_folder(place / "run")  # left by a process that died before the record was written
     if cell.kind == "classify":
         from graphham.evaluate.classify import measure_classification
 
@@ -106,6 +114,7 @@ def run_cells(
     *,
     graph: Graph | None = None,
     wait: bool = True,
+    keep: bool = False,
     work: Callable[..., Measured] = measure,
 ) -> Outcome:
     """Measure every cell that is not finished, sharing the work with other processes.
@@ -119,10 +128,12 @@ def run_cells(
         store: Where finished cells are.
         screen: Where progress is shown.
         graph: The user's graph; cells name their dataset when not given.
+        keep: Leave the fitted method as a run folder in every cell.
         wait: Wait at the end for cells other processes are working on.
         work: Does one cell.
     """
     outcome = Outcome()
+    chosen = functools.partial(work, keep=True) if keep else work
     todo: list[Cell] = []
     for cell in {cell.key: cell for cell in cells}.values():
         if store.is_finished(cell):
@@ -142,7 +153,7 @@ def run_cells(
                         progress.finish(cell, outcome.records[cell.key], is_ours=False)
                     else:
                         progress.begin(cell, [c for c in todo if c.key not in outcome.records])
-                        _run_one(cell, store, graph, work, outcome, progress)
+                        _run_one(cell, store, graph, chosen, outcome, progress)
             todo = elsewhere
             if todo and not wait:
                 break
