@@ -147,7 +147,7 @@ class SmoothedRegression(LogisticRegression):
     def _inputs(self, x: Any, graph: Graph) -> tuple[Operator, Any]:
         if self.steps < 0:
             raise InputError(f"steps must not be negative, got {self.steps}")
-        walk = walk_matrix(graph, self.symmetric)
+        walk = walk_matrix(graph, self.symmetric).astype(np.float64)
         back = sp.csr_matrix(walk.T)
         plain = Operator.of(x)
 
@@ -213,5 +213,7 @@ class MLP(NetworkMethod):
             {"scaling": "row"},
         ]
 
-    def _make_net(self, num_features: int, num_classes: int, dropout: float) -> NodeNet:
+    def _make_net(
+        self, num_features: int, num_classes: int, dropout: float, num_nodes: int
+    ) -> NodeNet:
         return MLPNet(num_features, self.dim, num_classes, dropout)

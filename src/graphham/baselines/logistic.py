@@ -42,6 +42,8 @@ class Operator:
     @classmethod
     def of(cls, matrix: Any) -> Operator:
         """Wrap a NumPy or SciPy matrix."""
+        # In the solver's own precision: SciPy would otherwise convert the matrix at every product.
+        matrix = matrix.astype(np.float64)
         columns = matrix.T.tocsr() if hasattr(matrix, "tocsr") else matrix.T
         return cls(lambda w: matrix @ w, lambda g: columns @ g, int(matrix.shape[1]))
 

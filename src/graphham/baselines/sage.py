@@ -98,31 +98,17 @@ class GraphSAGE(NetworkMethod):
         super().__init__(**settings)
         self.layers = layers
 
-    def _defaults(self, task: str) -> dict[str, Any]:
-        if task == "classify":
-            return {"epochs": 200, "lr": 0.01, "weight_decay": 5e-4, "dropout": 0.5}
-        return {
-            "epochs": 200,
-            "lr": 0.01,
-            "weight_decay": 0.0,
-            "feature_dropout": 0.7,
-            "edge_dropout": 0.3,
-            "dropout": 0.3,
-            "negatives": 200,
-        }
-
     def _candidates(self, task: str) -> list[dict[str, Any]]:
         if task == "classify":
-            return [
-                {},
-                {"feature_dropout": 0.2, "dropout": 0.3, "weight_decay": 1e-4},
-                {"feature_dropout": 0.7},
-                {"scaling": "row"},
-            ]
+            strong = {"feature_dropout": 0.7, "dropout": 0.6, "weight_decay": 1e-3}
+            mild = {"feature_dropout": 0.2, "dropout": 0.3, "weight_decay": 1e-4}
+            return [{}, strong, mild, {"scaling": "row"}]
         mild = {"feature_dropout": 0.3, "edge_dropout": 0.1}
         return [{}, mild, {"layers": 2}, {**mild, "layers": 2}]
 
-    def _make_net(self, num_features: int, num_classes: int, dropout: float) -> NodeNet:
+    def _make_net(
+        self, num_features: int, num_classes: int, dropout: float, num_nodes: int
+    ) -> NodeNet:
         layers = (2 if num_classes else 1) if self.layers is None else self.layers
         if layers < 1:
             raise InputError(f"GraphSAGE needs at least one layer, got {layers}")
