@@ -76,6 +76,11 @@ class Explorer:
         with self._lock:
             self.layout, self.map_is_final = made, True
 
+    def prepare(self) -> None:
+        """Make what takes a while, so that later questions are answered at once."""
+        self.finish_map()
+        self.attention.layers()
+
     def overview(self) -> dict[str, Any]:
         """Return what the page needs before any node: groups, flows, labels, counts."""
         view = self.view
@@ -130,15 +135,22 @@ class Explorer:
         meta = {"size": _GRID, "x": ranges[0], "y": ranges[1]}
         return pack({"counts": counts.astype(np.float32)}, meta)
 
-    def node(self, row: int) -> dict[str, Any]:
-        """Return one node: memberships, neighbours with both attentions, nearest nodes, ego."""
+    def node(self, row: int, waits: bool = True) -> dict[str, Any]:
+        """Return one node: memberships, neighbours with both attentions, nearest nodes, ego.
+
+        Args:
+            row: The node's row.
+            waits: Compute the attentions if they are not there yet; otherwise the answer comes at
+                once and says that they are pending.
+        """
         view = self.view
         if not 0 <= row < view.num_nodes:
             raise InputError(f"there is no row {row}; rows are 0..{view.num_nodes - 1}")
         graph = view.graph
         near, similar = nearest_to(view.run.embedding, row, 8)
         layers = []
-        for layer in self.attention.layers():
+        is_pending = not (self.attention.is_ready or waits)
+        for layer in [] if is_pending else self.attention.layers():
             part = slice(int(layer.indptr[row]), int(layer.indptr[row + 1]))
             top = np.argsort(-layer.weight[part], kind="stable")[:200]
             layers.append(
@@ -157,6 +169,7 @@ class Explorer:
             "degree": None if graph is None else int(graph.degrees()[row]),
             "near": {"rows": near.tolist(), "similar": similar.tolist()},
             "layers": layers,
+            "pending": is_pending,
             "features": [] if graph is None else features_of(graph, row)[:_FEATURES_SHOWN],
             "ego": ego,
             "about": self.about(sorted(used)),

@@ -53,6 +53,11 @@ class AttentionCache:
             return f"Attentions are shown for graphs of up to {MAX_NODES:,} nodes."
         return None
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether :meth:`layers` answers at once."""
+        return self._layers is not None or self.why_not is not None
+
     def layers(self) -> list[LayerAttention]:
         """Return the attentions per layer; empty if there are none."""
         if self.why_not is not None:

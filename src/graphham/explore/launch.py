@@ -113,5 +113,5 @@ def _prepare(
     config = uvicorn.Config(
         app, log_level="error", access_log=False, lifespan="off", ws="none", server_header=False
     )
-    threading.Thread(target=explorer.finish_map, daemon=True).start()
+    threading.Thread(target=explorer.prepare, daemon=True).start()
     return listening, uvicorn.Server(config), explorer

@@ -123,7 +123,7 @@ def _add_answers(app: FastAPI, explorer: Explorer) -> None:
 
     @app.get("/api/node/{row}")
     def node(row: int) -> JSONResponse:
-        return JSONResponse(explorer.node(row))
+        return JSONResponse(explorer.node(row, waits=False))
 
     @app.get("/api/find")
     def find(id: str) -> dict[str, int]:

@@ -75,6 +75,7 @@ class Actions {
         const found = await this.model.source.node(row);
         this.model.learn(found.about);
         if (this.state.values.node === node) this.shownNode = { ...found, key: node };
+        if (found.pending) setTimeout(() => this.again(node), 1000);
       }
     }
     if (attribute && (!this.attribute || this.attribute.key !== attribute)) {
@@ -83,6 +84,14 @@ class Actions {
       const name = kind === "label" && this.model.overview.labels[Number(code)] ? this.model.overview.labels[Number(code)].name : "";
       this.attribute = { key: attribute, rows, title: `${kind} ${shown(name || code, 60)}` };
     }
+  }
+  /** Asks once more about a node whose attentions were not there yet. */
+  async again(node) {
+    if (this.state.values.node !== node) return;
+    this.shownNode = null;
+    await this.load();
+    this.panel.draw();
+    await this.map.refresh();
   }
   async redraw() {
     this.panel.draw();

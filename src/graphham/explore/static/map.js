@@ -18,6 +18,7 @@ export class MapView {
     this.density = null;
     this.listening = false;
     this.windowTimer = 0;
+    this.work = Promise.resolve();
   }
 
   get pointType() { return this.hasWebGL ? "scattergl" : "scatter"; }
@@ -26,8 +27,20 @@ export class MapView {
     return n < 4000 ? 6 : n < 20000 ? 4 : 3;
   }
 
+  /** Runs one change of the plot after another: plotly cannot take two at once. */
+  inTurn(work) {
+    const next = this.work.then(work);
+    this.work = next.catch(() => undefined);
+    return next;
+  }
+
   /** Draws everything anew: after loading, another colour, another theme. */
-  async draw() {
+  draw() { return this.inTurn(() => this.drawNow()); }
+
+  /** Brings group, selection, boundary and node marks up to date; the points stay as they are. */
+  refresh() { return this.inTurn(() => this.refreshNow()); }
+
+  async drawNow() {
     const color = this.state.values.color;
     const base = color === "firm" ? [this.firmTrace()] : this.classTraces(color);
     const overlays = [this.overlay("boundary"), this.overlay("chosen"), this.overlay("around"), this.overlay("node")];
@@ -36,7 +49,7 @@ export class MapView {
     this.numBase = base.length;
     const range = this.range();
     const layout = {
-      autosize: true, showlegend: false, dragmode: this.mode, hovermode: "closest", uirevision: "map",
+      autosize: true, showlegend: false, dragmode: this.mode, hovermode: "closest",
       margin: { l: 0, r: 0, t: 0, b: 0 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: css("--ink") },
       newselection: { line: { color: css("--ink"), width: 1.5, dash: "dot" } },
       xaxis: { visible: false, range: range && [range[0], range[1]], autorange: !range },
@@ -44,7 +57,7 @@ export class MapView {
     };
     await Plotly.react(this.root, [...below, ...base, ...overlays], layout, { responsive: true, displayModeBar: false, scrollZoom: true, doubleClick: "reset" });
     if (!this.listening) this.listen();
-    await this.refresh();
+    await this.refreshNow();
   }
 
   range() {
@@ -110,8 +123,7 @@ export class MapView {
     return { type: this.pointType, mode: "markers", name: role, x: [], y: [], marker, hoverinfo: "none" };
   }
 
-  /** Brings group, selection, boundary and node marks up to date; the points stay as they are. */
-  async refresh() {
+  async refreshNow() {
     if (!this.root.data) return;
     const { model, state } = this;
     const values = state.values;
@@ -136,15 +148,20 @@ export class MapView {
     const overlays = [0, 1, 2, 3].map((i) => first + i);
     parts.forEach((p, i) => (this.rows[first + i] = p.rows));
     const color = chosen && chosen.color ? chosen.color : css("--accent");
-    const faded = Boolean(chosen);
-    if (faded !== this.faded || this.root.data !== this.fadedData) {
-      this.faded = faded;
-      this.fadedData = this.root.data;
-      const base = Array.from({ length: this.numBase }, (_, i) => this.firstBase + i);
-      await Plotly.restyle(this.root, { "marker.opacity": faded ? 0.08 : values.color === "firm" ? 0.9 : 0.85 }, base);
-    }
-    await Plotly.restyle(this.root, { x: parts.map((p) => p.x), y: parts.map((p) => p.y) }, overlays);
-    await Plotly.restyle(this.root, { "marker.color": color }, [first + 1]);
+    // One call for all traces: every call draws every point again.
+    const data = this.root.data;
+    const opacity = chosen ? 0.08 : values.color === "firm" ? 0.9 : 0.85;
+    const base = Array.from({ length: this.numBase }, (_, i) => this.firstBase + i);
+    const fades = data[base[0]] && data[base[0]].marker.opacity !== opacity;
+    const traces = fades ? [...base, ...overlays] : overlays;
+    const head = fades ? base.length : 0;
+    const each = (ofBase, ofOverlay) => traces.map((t, i) => (i < head ? ofBase(t) : ofOverlay(i - head)));
+    await Plotly.restyle(this.root, {
+      x: each((t) => data[t].x, (i) => parts[i].x),
+      y: each((t) => data[t].y, (i) => parts[i].y),
+      "marker.opacity": each(() => opacity, () => 1),
+      "marker.color": each((t) => data[t].marker.color, (i) => (i === 1 ? color : "rgba(0,0,0,0)")),
+    }, traces);
     this.root.dataset.chosen = String(chosen ? chosen.indices.length : 0);
     this.root.dataset.boundary = String(edge.length);
     byId("barnote").textContent = values.bar > 0 ? `least firm ${values.bar}%: ${count(edge.length)} nodes` : "off";

@@ -26,7 +26,7 @@ export class PanelView {
   }
   groupLink(level, group) {
     const g = this.model.group(level, group);
-    return el("span", {}, el("span", { className: "swatch", style: { background: g.color } }), el("button", { className: "link", type: "button", onclick: () => this.actions.selectGroup(`${level}-${group}`) }, shown(g.name, 60)));
+    return el("span", { className: "named" }, el("span", { className: "swatch", style: { background: g.color } }), el("button", { className: "link", type: "button", onclick: () => this.actions.selectGroup(`${level}-${group}`) }, shown(g.name, 60)));
   }
   meter(label, share, text, color) {
     const fill = el("i", { style: { width: percent(Math.max(0, Math.min(1, share)), 1) } });
@@ -145,6 +145,7 @@ export class PanelView {
   }
 
   listening(node) {
+    if (node.pending) return [el("p", { className: "note" }, "Attentions are being computed…")];
     if (!node.layers.length) return this.model.overview.attentionNote ? [el("p", { className: "note" }, this.model.overview.attentionNote)] : [];
     const number = Math.min(Math.max(1, this.state.values.layer), node.layers.length);
     const layer = node.layers[number - 1];
