@@ -224,6 +224,8 @@ class Trainer:
             config.model.neighbor_evidence,
         )
         self.model.graft(seeds)
+        # An average over the old groups means nothing; an interrupt must not bring it back.
+        self.average = None
         self.seeds = [torch.from_numpy(codes).to(config.device) for codes in seeds.codes]
         # Momentum gathered for the old group vectors means nothing for the new ones.
         for level in range(len(self.model.groups)):
