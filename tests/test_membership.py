@@ -178,7 +178,7 @@ def test_combined_levels_equal_the_loop_and_nest_exactly(tree, nodes, seed):
     counts, parents = tree
     evidence = [draw(seed + k, nodes, count).softmax(1) for k, count in enumerate(counts)]
     maps = [torch.from_numpy(p) for p in parents]
-    found = combine_levels(evidence, maps)
+    found = combine_levels([e.log() for e in evidence], maps)
     expected = slow.combine_levels([e.numpy() for e in evidence], parents)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5)
@@ -188,16 +188,28 @@ def test_combined_levels_equal_the_loop_and_nest_exactly(tree, nodes, seed):
         torch.testing.assert_close(summed, found[level + 1])
 
 
-def test_combined_levels_of_firm_evidence_stay_probabilities():
-    """One-hot evidence that contradicts itself, in float32: no NaN, rows sum to one."""
-    lower = torch.eye(4)[[0, 3, 1]]
-    upper = torch.eye(2)[[1, 1, 0]]
-    found = combine_levels([lower, upper], [torch.tensor([0, 0, 1, 1])])
+def test_levels_that_firmly_disagree_leave_a_node_between_their_two_groups():
+    """All but certain evidence in float32: no NaN, rows sum to one, no group nobody named."""
+    lower = (300.0 * torch.eye(6)[[0, 5, 1]]).log_softmax(1)
+    upper = (300.0 * torch.eye(3)[[1, 2, 0]]).log_softmax(1)
+    found = combine_levels([lower, upper], [torch.tensor([0, 0, 1, 1, 2, 2])])
     for level in found:
-        assert torch.isfinite(level).all()
         torch.testing.assert_close(level.sum(1), torch.ones(3))
-    assert found[0][1, 3] > 0.99  # no contradiction: certain
+    # The second parent has two equally unlikely children, which count sqrt(2) times as much.
+    share = 1 / (1 + 2**0.5)
+    rest = 1 - share
+    torch.testing.assert_close(found[1][0], torch.tensor([share, rest, 0.0]))
+    expected = torch.tensor([share, 0.0, rest / 2, rest / 2, 0.0, 0.0])
+    torch.testing.assert_close(found[0][0], expected)
+    assert found[0][1, 5] > 0.99  # no contradiction: certain
     assert found[0][2, 1] > 0.99
+
+
+def test_a_parent_without_children_gets_next_to_nothing_and_no_nan():
+    lower, upper = torch.zeros(1, 2).log_softmax(1), torch.zeros(1, 3).log_softmax(1)
+    found = combine_levels([lower, upper], [torch.tensor([0, 2])])
+    torch.testing.assert_close(found[1], torch.tensor([[0.5, 0.0, 0.5]]))
+    torch.testing.assert_close(found[0], torch.tensor([[0.5, 0.5]]))
 
 
 @settings(max_examples=40)
@@ -237,4 +249,6 @@ def test_gradients_of_the_membership_functions():
     for how in ("log", "literal", "mean"):
         assert check(lambda a, how=how: assign(a, 0.7, noise, how), (u,))
     assert check(lambda a: neighbor_evidence(a.softmax(1), table, block, degrees), (u,))
-    assert check(lambda a, b: tuple(combine_levels([a.softmax(1), b.softmax(1)], parents)), (u, v))
+    assert check(
+        lambda a, b: tuple(combine_levels([a.log_softmax(1), b.log_softmax(1)], parents)), (u, v)
+    )

@@ -304,7 +304,7 @@ def test_nested_memberships_come_out_of_the_network():
     model = make_model(groups=(6, 3, 2), dim=9, dtype=torch.float32)
     with torch.no_grad():
         found = model(make_batch(layers=3, dtype=torch.float32), rounds=3)
-    expected = combine_levels(found.evidence, model.parent_maps)
+    expected = combine_levels([e.log() for e in found.evidence], model.parent_maps)
     for level, parent in enumerate(model.parent_maps):
         torch.testing.assert_close(found.memberships[level], expected[level])
         summed = torch.zeros_like(found.memberships[level + 1])

@@ -18,7 +18,7 @@ from graphham.ops import aggregate
 # A hub's thousands of links are far from independent witnesses: beyond about this many, more of
 # them add little.
 _WITNESSES = 64.0
-_TINY = 1e-9
+_RULED_OUT = -80.0  # log evidence for a parent without children
 
 
 def cosine_affinity(states: Tensor, groups: Tensor, scale: float) -> Tensor:
@@ -100,35 +100,45 @@ def neighbor_evidence(memberships: Tensor, table: Tensor, block: Block, degrees:
     return heard * (degrees / (1 + degrees / _WITNESSES))[:, None]
 
 
-def combine_levels(evidence: Sequence[Tensor], parents: Sequence[Tensor]) -> list[Tensor]:
+def combine_levels(log_evidence: Sequence[Tensor], parents: Sequence[Tensor]) -> list[Tensor]:
     """Join the levels' evidence into memberships that nest exactly.
 
-    Going up, a level multiplies its own evidence with what its children say; going down, a parent's
+    Going up, a level takes the geometric mean of its own evidence and of what its children say:
+    the two look at the same data, so their agreement is not counted twice, and a node whose levels
+    firmly contradict each other lies between the two groups they name. Going down, a parent's
     membership is shared among its children in proportion to their evidence.
 
     Args:
-        evidence: Per level ``(nodes, K_l)`` rows on the simplex, fine to coarse.
+        log_evidence: Per level ``(nodes, K_l)`` logarithms of rows on the simplex, fine to coarse.
         parents: Per level but the last ``(K_l,)`` parent of each group.
 
     Returns:
         Per level ``(nodes, K_l)`` rows on the simplex; summing children gives their parent.
     """
-    up = [evidence[0]]
-    lifted: list[Tensor] = []
+    up = log_evidence[0]
+    shares: list[Tensor] = []
     for level, parent in enumerate(parents):
-        target = evidence[level + 1]
-        summed = torch.zeros_like(target).index_add(1, parent, up[level])
-        lifted.append(summed)
-        joint = target * summed + _TINY
-        up.append(joint / joint.sum(dim=1, keepdim=True))
-    out = [up[-1]]
-    for level in range(len(parents) - 1, -1, -1):
-        parent = parents[level]
-        # Children nobody speaks for share their parent's membership evenly.
-        count = torch.bincount(parent, minlength=evidence[level + 1].shape[1])
-        share = (up[level] + _TINY / count[parent]) / (lifted[level] + _TINY)[:, parent]
+        target = log_evidence[level + 1]
+        total, share = _sum_children(up, parent, target.shape[1])
+        shares.append(share)
+        up = (0.5 * (target + total)).log_softmax(dim=1)
+    out = [up.exp()]
+    for parent, share in zip(reversed(parents), reversed(shares), strict=True):
         out.append(out[-1][:, parent] * share)
     return out[::-1]
+
+
+def _sum_children(up: Tensor, parent: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Return ``(nodes, count)`` log sums over each parent's children, and each child's share."""
+    # Each family is shifted by its own largest member, so even a family that the evidence all but
+    # rules out keeps exact shares. The shift cancels out and needs no gradient.
+    shift = torch.full((len(up), count), _RULED_OUT, dtype=up.dtype, device=up.device)
+    family = parent[None, :].expand(len(up), -1)
+    shift = shift.scatter_reduce(1, family, up.detach(), "amax", include_self=False)
+    parts = (up - shift[:, parent]).exp()
+    sums = torch.zeros_like(shift).index_add(1, parent, parts)
+    childless = torch.bincount(parent, minlength=count) == 0
+    return sums.masked_fill(childless, 1.0).log() + shift, parts / sums[:, parent]
 
 
 def decode_path(memberships: Sequence[Tensor], parents: Sequence[Tensor]) -> list[Tensor]:

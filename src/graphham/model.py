@@ -249,10 +249,11 @@ class GraphHAMNet(nn.Module):
         count = batch.num_targets
         passes = self.encode(batch, tau, generator)
         affinities = [one.affinity for one in passes]
-        evidence = self.evidence(affinities, batch.blocks[-1], batch.degrees, rounds)
+        logs = self.log_evidence(affinities, batch.blocks[-1], batch.degrees, rounds)
+        evidence = [level.exp() for level in logs]
         memberships = evidence
         if self.is_seeded:
-            memberships = combine_levels(evidence, self.parent_maps)
+            memberships = combine_levels(logs, self.parent_maps)
         states = [one.output[:count] for one in passes]
         return Output(states, [one.z[:count] for one in passes], evidence, memberships)
 
@@ -277,10 +278,10 @@ class GraphHAMNet(nn.Module):
         # A copy, because the buffer moves on before the backward pass reads it.
         return torch.cat([diffused, F.normalize(unit - center.clone(), dim=1)], dim=1)
 
-    def evidence(
+    def log_evidence(
         self, affinities: list[Tensor], block: Block, degrees: Tensor, rounds: int
     ) -> list[Tensor]:
-        """Return per level ``(num_targets, K_l)`` what the layer says by itself.
+        """Return per level ``(num_targets, K_l)`` the log of what the layer says by itself.
 
         Once the groups are seeded a node adds what its neighbours' groups say; further rounds need
         a block whose sources are its targets.
@@ -290,7 +291,7 @@ class GraphHAMNet(nn.Module):
             own = affinity[: block.num_targets]
             temperature = self.config.model.membership_temperature if self.is_seeded else 1.0
             if not (self.is_seeded and self.config.model.neighbor_evidence):
-                out.append((own / temperature).softmax(dim=1))
+                out.append((own / temperature).log_softmax(dim=1))
                 continue
             table = self.get_buffer(f"link_table_{level}")
             said = affinity[: block.num_sources].softmax(dim=1)
@@ -298,7 +299,7 @@ class GraphHAMNet(nn.Module):
             for _ in range(rounds):
                 logits = own + neighbor_evidence(said, table, block, degrees)
                 said = logits.softmax(dim=1)
-            out.append((logits / temperature).softmax(dim=1))
+            out.append((logits / temperature).log_softmax(dim=1))
         return out
 
     def class_logits(

@@ -219,7 +219,7 @@ def neighbor_evidence(memberships, table, block, degrees, witnesses=64.0):
 
 
 def combine_levels(evidence, parents):
-    """Going up multiply with what the children say; going down share among the children."""
+    """Going up the geometric mean with the children; going down share among the children."""
     nodes = len(evidence[0])
     up = [np.array(evidence[0], dtype=float)]
     for level, parent in enumerate(parents):
@@ -227,7 +227,7 @@ def combine_levels(evidence, parents):
         for i in range(nodes):
             for c in range(joined.shape[1]):
                 children = sum(up[level][i, k] for k in range(len(parent)) if parent[k] == c)
-                joined[i, c] = evidence[level + 1][i, c] * children
+                joined[i, c] = math.sqrt(evidence[level + 1][i, c] * children)
             joined[i] /= joined[i].sum()
         up.append(joined)
     out = [up[-1]]
