@@ -23,7 +23,7 @@ from graphham.fitting import Fitted, fit_graph
 from graphham.graph import Graph
 from graphham.hierarchy import Hierarchy
 from graphham.ids import NodeIds
-from graphham.inference import Encoder, node_attention
+from graphham.inference import Encoder, known_rows, node_attention
 from graphham.inputs import NodeInputs
 from graphham.result import FitResult
 from graphham.runs import start_run
@@ -163,9 +163,7 @@ class GraphHAM:
         """
         self._check_fitted()
         other = as_graph(graph)
-        known = None
-        if self._encoder.features.is_structural:
-            known = self.ids_.find(other.ids)
+        known = known_rows(self._encoder.features, self.ids_, other)
         inputs = self._encoder.features.apply(other, known)
         return self._encoder.read(other, inputs)
 

@@ -15,6 +15,7 @@ from graphham.config import RunConfig, make_config
 from graphham.errors import InputError
 from graphham.explain import NodeAttention
 from graphham.graph import Graph, Labels
+from graphham.ids import NodeIds
 from graphham.inputs import FeatureMap, NodeInputs
 from graphham.membership import decode_path
 from graphham.model import Batch, GraphHAMNet, Output
@@ -225,14 +226,24 @@ def embed_graph(run: Run, graph: Graph) -> FitResult:
             features, nodes the run knows by id keep theirs and new ones read their neighbours'.
     """
     encoder = Encoder.from_run(run)
-    known_rows = None
-    if encoder.features.is_structural:
-        from graphham.ids import NodeIds
+    known = known_rows(encoder.features, NodeIds(run.nodes["id"]), graph)
+    return encoder.read(graph, encoder.features.apply(graph, known))
 
-        known_rows = NodeIds(run.nodes["id"]).find(graph.ids)
-        if not (known_rows >= 0).any():
-            raise InputError(
-                "the run was fitted without features and none of the graph's ids is known to it; "
-                "new nodes need at least one link to a known node"
-            )
-    return encoder.read(graph, encoder.features.apply(graph, known_rows))
+
+def known_rows(features: FeatureMap, ids: NodeIds, graph: Graph) -> npt.NDArray[np.int64] | None:
+    """Return the training row of each node (-1 for new ones) where features came from the graph.
+
+    Args:
+        features: The model's fitted inputs; ``None`` is returned unless they are structural.
+        ids: The training nodes.
+        graph: The nodes to place.
+    """
+    if not features.is_structural:
+        return None
+    rows = ids.find(graph.ids)
+    if not (rows >= 0).any():
+        raise InputError(
+            "the run was fitted without features and none of the graph's ids is known to it; "
+            "new nodes need at least one link to a known node"
+        )
+    return rows
