@@ -185,7 +185,8 @@ class GraphHAM:
         Args:
             level: Only this level (1 is the finest).
         """
-        table = groups_table(self.result_, self._need_graph("groups_table"))
+        graph = self._need_graph("groups_table")
+        table = groups_table(self.result_, graph)
         if level is None:
             return table
         import pyarrow.compute as pc
@@ -283,7 +284,7 @@ class GraphHAM:
         shown = ", ".join(
             f"{name}={getattr(self, name)!r}"
             for name, default in _arguments()
-            if getattr(self, name) != default
+            if repr(getattr(self, name)) != repr(default)
         )
         return f"GraphHAM({shown})"
 
