@@ -149,6 +149,7 @@ class GraphHAM:
         self._fitted: Fitted | None = fitted
         self._graph: Graph | None = chosen
         self._inputs: NodeInputs | None = fitted.inputs
+        self._status = fitted.status
         return self
 
     def fit_transform(self, graph: Any, y: Any = None, **fit_params: Any) -> npt.NDArray[Any]:
@@ -217,7 +218,9 @@ class GraphHAM:
         with start_run(path, self._encoder.config.to_dict(), overwrite) as writer:
             for record in self.history_:
                 writer.log(record)
-            return writer.finish(self.result_, self._encoder.state(), graph, self.summary_)
+            return writer.finish(
+                self.result_, self._encoder.state(), graph, self.summary_, status=self._status
+            )
 
     @classmethod
     def load(cls, path: str | Path, graph: Any = None) -> GraphHAM:
@@ -225,7 +228,8 @@ class GraphHAM:
 
         Args:
             path: The run folder.
-            graph: The training graph, needed only by ``explain``, ``groups_table`` and ``save``.
+            graph: The training graph, needed only by ``explain``, ``groups_table`` and ``save``;
+                its rows may come in any order.
         """
         run = Run.open(path)
         encoder = Encoder.from_run(run)
@@ -247,7 +251,8 @@ class GraphHAM:
         model._take(run.result(), encoder, run.summary, run.metrics)
         model._fitted = None
         model._inputs = None
-        model._graph = None if graph is None else as_graph(graph)
+        model._graph = None if graph is None else _in_row_order(as_graph(graph), model.ids_)
+        model._status = run.summary.get("status", "complete")
         return model
 
     def _take(
@@ -287,6 +292,19 @@ class GraphHAM:
             if repr(getattr(self, name)) != repr(default)
         )
         return f"GraphHAM({shown})"
+
+
+def _in_row_order(graph: Graph, ids: NodeIds) -> Graph:
+    """Return the graph with its rows in the order of ``ids``; refuse one with other nodes."""
+    if graph.ids == ids:
+        return graph
+    rows = graph.ids.find(ids)
+    if len(graph.ids) != len(ids) or (rows < 0).any():
+        raise InputError(
+            f"the graph {graph.name!r} does not have the {len(ids):,} nodes the model was fitted "
+            f"on; give the training graph"
+        )
+    return graph.permuted(rows)
 
 
 def _arguments() -> list[tuple[str, Any]]:
