@@ -121,13 +121,14 @@ def test_a_graph_too_large_for_memory_is_sampled() -> None:
         train(net, graph, inputs, Schedule(epochs=1, batch="half"), seed=0)
 
 
-def test_training_ends_at_the_best_validated_state() -> None:
+@pytest.mark.parametrize("average", [0.0, 0.9])
+def test_training_ends_at_the_best_validated_state(average: float) -> None:
     graph = planted_hierarchy((2, 3), num_nodes=180, seed=3).graph
     assert graph.labels is not None
     _, inputs = fit_features(graph)
     truth = Truth.split(graph.labels, 0, 0.3)
     net = SageNet(inputs.num_features, 16, 6, 2, 0.5)
-    schedule = Schedule(epochs=40, lr=0.05, patience=10, evaluate_every=1)
+    schedule = Schedule(epochs=40, lr=0.05, average=average, patience=10, evaluate_every=1)
     done = train(net, graph, inputs, schedule, 0, truth)
     scores = [record["validation"] for record in done.history]
     assert done.validation == max(scores)
@@ -136,6 +137,19 @@ def test_training_ends_at_the_best_validated_state() -> None:
     logits = net.classify(encode_all(net, graph, inputs)[truth.validation], None)
     accuracy = float((logits.argmax(1) == truth.targets[truth.validation]).float().mean())
     assert accuracy == pytest.approx(done.validation)
+
+
+def test_the_average_of_weights_is_what_is_kept() -> None:
+    graph = planted_hierarchy((2, 3), num_nodes=120, seed=3).graph
+    _, inputs = fit_features(graph)
+    states = []
+    for epochs in (1, 2):
+        net = SageNet(inputs.num_features, 8, 0, 1, 0.0)
+        train(net, graph, inputs, Schedule(epochs=epochs), seed=0)
+        states.append(net.layers[0].weight.detach())
+    net = SageNet(inputs.num_features, 8, 0, 1, 0.0)
+    train(net, graph, inputs, Schedule(epochs=2, average=0.75), seed=0)
+    torch.testing.assert_close(net.layers[0].weight, 0.75 * states[0] + 0.25 * states[1])
 
 
 def test_the_walk_loss_needs_an_edge() -> None:

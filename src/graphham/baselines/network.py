@@ -55,6 +55,7 @@ class NetworkMethod(Method):
         epochs: Passes over the training nodes.
         lr: Adam learning rate.
         weight_decay: L2 penalty.
+        average: Share of the old in the running average of weights that is kept; 0 for none.
         feature_dropout: Share of input values dropped.
         dropout: Share of hidden values dropped.
         edge_dropout: Share of edges dropped per step.
@@ -77,6 +78,7 @@ class NetworkMethod(Method):
         epochs: int | None = None,
         lr: float | None = None,
         weight_decay: float | None = None,
+        average: float | None = None,
         feature_dropout: float | None = None,
         dropout: float | None = None,
         edge_dropout: float | None = None,
@@ -94,6 +96,7 @@ class NetworkMethod(Method):
         self.epochs = epochs
         self.lr = lr
         self.weight_decay = weight_decay
+        self.average = average
         self.feature_dropout = feature_dropout
         self.dropout = dropout
         self.edge_dropout = edge_dropout
@@ -111,6 +114,7 @@ class NetworkMethod(Method):
         "epochs",
         "lr",
         "weight_decay",
+        "average",
         "feature_dropout",
         "edge_dropout",
         "batch",
@@ -126,6 +130,8 @@ class NetworkMethod(Method):
         """Return ``dropout`` and what differs from the defaults of :class:`Schedule`."""
         if task == "classify":
             return {
+                # GraphHAM keeps an average too; without it here a comparison would be unfair.
+                "average": 0.95,
                 "weight_decay": by_size(num_nodes, 5e-4, 1e-4),
                 "feature_dropout": by_size(num_nodes, 0.6, 0.2),
                 "dropout": by_size(num_nodes, 0.5, 0.3),

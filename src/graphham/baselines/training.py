@@ -42,6 +42,8 @@ class Schedule:
         epochs: Passes over the training nodes (full graph: steps).
         lr: Adam learning rate.
         weight_decay: L2 penalty on all parameters.
+        average: Keep a running average of the weights, this much of it old every epoch; what is
+            validated and kept is the average. 0 switches it off.
         feature_dropout: Share of input values dropped.
         edge_dropout: Share of edges dropped per step.
         batch: ``full``, ``sampled``, or ``auto`` by estimated memory.
@@ -61,6 +63,7 @@ class Schedule:
     epochs: int = 200
     lr: float = 0.01
     weight_decay: float = 5e-4
+    average: float = 0.0
     feature_dropout: float = 0.5
     edge_dropout: float = 0.0
     batch: str = "auto"
@@ -167,6 +170,7 @@ def train(
     optimizer = torch.optim.Adam(net.parameters(), schedule.lr, weight_decay=schedule.weight_decay)
     steps = _Steps(net, graph, inputs, schedule, seed, truth)
     done = Trained(batch=steps.mode)
+    kept = copy.deepcopy(net) if schedule.average else net
     best: tuple[float, float] | None = None
     best_state: dict[str, Tensor] | None = None
     if listener is not None:
@@ -180,28 +184,35 @@ def train(
             nn.utils.clip_grad_norm_(net.parameters(), 5.0)
             optimizer.step()
             losses.append(float(loss.detach()))
+        if kept is not net:
+            _move_average(kept, net, schedule.average if epoch > 1 else 0.0)
         record: dict[str, Any] = {"epoch": epoch, "loss": float(np.mean(losses))}
         is_due = epoch % schedule.evaluate_every == 0 or epoch == schedule.epochs
         if truth is not None and len(truth.validation) and is_due:
-            score = _validate(net, graph, inputs, truth)
+            score = _validate(kept, graph, inputs, truth)
             record["validation"] = score[0]
             if best is None or score > best:
                 best, done.best_epoch = score, epoch
-                best_state = copy.deepcopy(net.state_dict())
+                best_state = copy.deepcopy(kept.state_dict())
         record["seconds"] = time.perf_counter() - began
         done.history.append(record)
         if listener is not None:
             listener.on_epoch(epoch, record)
         if best is not None and epoch - done.best_epoch >= schedule.patience:
             break
-    if best is not None and best_state is not None:
-        net.load_state_dict(best_state)
-        done.validation = best[0]
+    net.load_state_dict(kept.state_dict() if best_state is None else best_state)
+    done.validation = best[0] if best is not None else None
     done.best_epoch = done.best_epoch or len(done.history)
     net.eval()
     if listener is not None:
         listener.on_end("complete")
     return done
+
+
+def _move_average(kept: NodeNet, net: NodeNet, old: float) -> None:
+    with torch.no_grad():
+        for mean, value in zip(kept.parameters(), net.parameters(), strict=True):
+            mean.mul_(old).add_(value, alpha=1 - old)
 
 
 def encode_all(net: NodeNet, graph: Graph, inputs: NodeInputs) -> Tensor:
