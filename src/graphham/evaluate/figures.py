@@ -147,12 +147,19 @@ def surface_figure(found: Sequence[Surface]) -> Figure:
     for axis, surface in zip(np.atleast_1d(figure.subplots(1, len(found))), found, strict=True):
         values = np.array(surface.values, dtype=np.float64)
         image = axis.imshow(np.ma.masked_invalid(values), cmap="viridis", aspect="auto")
-        middle = np.nanmean([np.nanmin(values), np.nanmax(values)])
+        low, high = np.nanmin(values), np.nanmax(values)
+        middle, digits = (low + high) / 2, 4 if high - low < 0.02 else 3
         for (row, column), value in np.ndenumerate(values):
             if np.isfinite(value):
                 colour = "black" if value > middle else "white"
                 axis.text(
-                    column, row, f"{value:.3f}", ha="center", va="center", fontsize=7, color=colour
+                    column,
+                    row,
+                    f"{value:.{digits}f}",
+                    ha="center",
+                    va="center",
+                    fontsize=7,
+                    color=colour,
                 )
         axis.set_xticks(range(len(surface.columns)), [f"{v:g}" for v in surface.columns])
         axis.set_yticks(range(len(surface.rows)), [f"{v:g}" for v in surface.rows])

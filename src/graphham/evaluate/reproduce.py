@@ -116,11 +116,9 @@ def draw_study(study: Study, records: list[Record], store: CellStore) -> list[Pa
         )
     draw = map_figure if study.name == "figure3" else cooccurrence_figure
     paths: list[Path] = []
-    for number, (name, (record, arrays)) in enumerate(loaded.items()):
+    for name, (record, arrays) in loaded.items():
         figure = draw(arrays, name, record.get("classes", ()))
         paths += save_figure(figure, folder, f"{study.name}-{name}")
-        if number == 0:
-            paths += save_figure(figure, folder, study.name)
     return paths
 
 

@@ -54,7 +54,10 @@ def results_text(root: str | Path) -> str:
     plain = {name: rows for name, rows in studies.items() if not name.startswith("figure")}
     measured = {Cell.from_dict(r["cell"]).key: r for rows in plain.values() for r in rows}
     parts = [_head(measured), _goals(measured), _losses(measured)]
-    parts += [_section(name, rows) for name, rows in studies.items() if rows]
+    seen: set[str] = set()
+    for name in sorted(studies, key=_rank):
+        if studies[name]:
+            parts += [_section(name, studies[name], seen)]
     parts.append(_chosen(measured))
     parts.append(_protocols())
     return "\n".join(part.rstrip() + "\n" for part in parts if part)
@@ -85,19 +88,33 @@ def study_tables(name: str, records: list[Record]) -> list[Table]:
     return tables
 
 
-def _section(name: str, records: list[Record]) -> str:
+def _rank(name: str) -> tuple[int, str]:
+    """Put tables first, then further studies, then figures."""
+    return (0 if name.startswith("table") else 2 if name.startswith("figure") else 1, name)
+
+
+def _section(name: str, records: list[Record], seen: set[str]) -> str:
     study = load_study(name)
+    seen.add(study.title)
     total = len(study.cells)
     lines = [
         f"## {study.title}",
         "",
         f"`graphham reproduce {name}`: {len(records)} of {total} cells finished.",
         "",
+        "",
     ]
     tables = study_tables(name, records)
     if name.startswith("figure"):
-        lines += [f"![{study.title}](experiments/results/figures/{name}.png)", ""]
-    return "\n".join(lines) + join_markdown(tables)
+        lines[-1:] = [*_pictures(name, records), ""]
+    return "\n".join(lines) + join_markdown(tables, seen)
+
+
+def _pictures(name: str, records: list[Record]) -> list[str]:
+    """Return links to the figure, one per graph where each graph has its own."""
+    graphs = dict.fromkeys(record["cell"]["graph"] for record in records)
+    files = [f"{name}-{graph}" for graph in graphs] if name in ("figure3", "figure4") else [name]
+    return [f"![{file}](experiments/results/figures/{file}.png)" for file in files]
 
 
 def _head(records: Mapping[str, Record]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -171,9 +171,23 @@ def show(value: Any, kind: Kind) -> str:
     return str(value)
 
 
-def join_markdown(tables: Sequence[Table], depth: int = 3) -> str:
-    """Return several tables under headings."""
-    return "\n".join(f"{'#' * depth} {table.title}\n\n{table.markdown()}" for table in tables)
+def join_markdown(tables: Sequence[Table], seen: set[str], depth: int = 3) -> str:
+    """Return several tables under headings.
+
+    Args:
+        tables: In order; empty ones are left out.
+        seen: Titles and notes that were written before and need not be repeated; grows.
+        depth: Of the headings.
+    """
+    parts = []
+    for table in tables:
+        if not table.rows:
+            continue
+        notes = tuple(note for note in table.notes if note not in seen)
+        seen.update(notes)
+        body = replace(table, notes=notes).markdown()
+        parts.append(body if table.title in seen else f"{'#' * depth} {table.title}\n\n{body}")
+    return "\n".join(parts)
 
 
 def _latex(text: str) -> str:
