@@ -1,0 +1,161 @@
+"""Runs to look at, and a real browser where there is one."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from graphham.config import make_config
+from graphham.fitting import fit_to_run
+from graphham.graph import Labels, build_graph
+from graphham.ids import NodeIds
+from graphham.planted import planted_hierarchy
+from graphham.runs import Run, start_run
+from outputs import HOSTILE, make_result
+
+ATTACKS = [
+    "<script>window.hacked=1</script>",
+    "<img src=x onerror=window.hacked=1>",
+    "</script><script>window.hacked=1</script>",
+    '<a href="javascript:window.hacked=1">x</a>',
+    '"><svg onload=window.hacked=1>',
+    "{{7*7}}${7*7}",
+    "\u202egnp.exe\u2066",
+    "👩‍🚀🏳️‍🌈",
+]
+FLAGS = [
+    "--no-sandbox",
+    "--disable-quic",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+
+
+@pytest.fixture(scope="session")
+def small_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A real fit of a planted hierarchy, with a map."""
+    planted = planted_hierarchy((2, 3), 240, mean_degree=10, words=60, word_on=0.3, seed=5)
+    graph = planted.graph
+    codes = planted.levels[-1].astype(np.int32)
+    graph = build_graph(
+        *graph.edge_list().T,
+        graph.num_nodes,
+        ids=NodeIds([f"n{100 + 7 * row}" for row in range(graph.num_nodes)]),
+        features=graph.features,
+        feature_names=[f"use::topic{i}" for i in range(graph.num_features)],
+        labels=Labels(tuple(f"kind {c}" for c in range(codes.max() + 1)), codes=codes),
+        titles=[f"the title of {row}" for row in range(graph.num_nodes)],
+        name="planted",
+    )
+    config = make_config({"groups": (6, 2), "dim": 16, "train.epochs": 6})
+    out = tmp_path_factory.mktemp("runs") / "small"
+    run = fit_to_run(graph, config, out)
+    from graphham.projection import run_map
+
+    run_map(run)
+    return run.path
+
+
+@pytest.fixture
+def own_run(small_run: Path, tmp_path: Path) -> Path:
+    """A copy of the small run that a test may change."""
+    return Path(shutil.copytree(small_run, tmp_path / "run"))
+
+
+def write_hostile_run(place: Path) -> Run:
+    """A run in which every text that people can give is an attack."""
+    ids = [*ATTACKS, *(h for h in HOSTILE if h)]
+    count = len(ids)
+    base = make_result(count, (4, 2), ids=ids, labels="none")
+    labels = Labels((*ATTACKS[:3], "x" * 10_000), codes=(np.arange(count) % 4).astype(np.int32))
+    import dataclasses
+
+    result = dataclasses.replace(base, labels=labels)
+    features = sp.csr_matrix(np.eye(4)[result.groups[0]].astype(np.float32))
+    graph = build_graph(
+        np.arange(count),
+        (np.arange(count) + 1) % count,
+        count,
+        ids=result.ids,
+        features=features,
+        feature_names=ATTACKS[:4],
+        labels=labels,
+        titles=[t * 3 for t in ids],
+        name=ATTACKS[0],
+    )
+    with start_run(place, {"seed": 0, "task": "embed"}) as writer:
+        writer.log({"epoch": 1, "loss": 1.0})
+        return writer.finish(result, {"w": np.ones(2, np.float32)}, graph, {"notes": [ATTACKS[1]]})
+
+
+@pytest.fixture(scope="session")
+def hostile_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_hostile_run(tmp_path_factory.mktemp("hostile") / "run").path
+
+
+@dataclass
+class Tab:
+    """A page of the browser that remembers what went wrong in it."""
+
+    page: Any
+    errors: list[str] = field(default_factory=list)
+    strangers: list[str] = field(default_factory=list)
+
+    def open(self, address: str) -> Any:
+        self.page.goto(address)
+        self.page.wait_for_selector("html[data-ready=yes]", state="attached", timeout=60_000)
+        self.settle()
+        return self.page
+
+    def settle(self) -> None:
+        """Wait until the page has followed the last change."""
+        self.page.wait_for_timeout(50)
+        self.page.wait_for_function(
+            "(document.documentElement.dataset.busy || 'no') === 'no'", timeout=30_000
+        )
+
+    def check(self) -> None:
+        assert self.errors == []
+        assert self.strangers == []
+        assert not self.page.evaluate("window.hacked === 1")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    path = os.environ.get("CHROMIUM") or shutil.which("chromium")
+    if path is None:
+        pytest.skip("Chromium is not installed (Debian: apt-get install chromium)")
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with playwright.sync_playwright() as play:
+        chromium = play.chromium.launch(executable_path=path, args=FLAGS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def tab(browser: Any) -> Iterator[Tab]:
+    context = browser.new_context(viewport={"width": 1400, "height": 900}, accept_downloads=True)
+    opened = Tab(context.new_page())
+    home = ("http://127.0.0.1:", "file:", "data:", "blob:")
+
+    def heard(message: Any) -> None:
+        # Software WebGL remarks on its own speed; everything else is ours.
+        if message.type in ("error", "warning") and "GL Driver Message" not in message.text:
+            opened.errors.append(message.text)
+
+    opened.page.on("console", heard)
+    opened.page.on("pageerror", lambda error: opened.errors.append(str(error)))
+    opened.page.on(
+        "request",
+        lambda r: None if r.url.startswith(home) else opened.strangers.append(r.url),
+    )
+    yield opened
+    context.close()

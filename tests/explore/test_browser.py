@@ -1,0 +1,296 @@
+"""Drive the pages in a real browser and compare what they show with the run's own tables."""
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.csv as csv
+import pyarrow.parquet as pq
+import pytest
+
+from graphham.explore.export import export_static
+from graphham.explore.launch import RunningExplorer
+from graphham.report import write_report
+from graphham.saved import Run
+
+from .conftest import ATTACKS, Tab
+
+GROUP = "2-1"
+
+
+@pytest.fixture
+def served(own_run: Path) -> Iterator[RunningExplorer]:
+    with RunningExplorer(own_run) as running:
+        yield running
+
+
+def members(run: Run, level: int, group: int) -> list[str]:
+    nodes = run.nodes
+    ids, codes = nodes["id"].to_pylist(), nodes[f"group_{level}"].to_pylist()
+    return [i for i, c in zip(ids, codes, strict=True) if c == group]
+
+
+def check_group_everywhere(tab: Tab, run: Run) -> None:
+    """Every view must agree with the tables about the chosen group."""
+    page, ids = tab.page, members(run, 2, 1)
+    name = run.hierarchy.names[1][1]
+    assert f"group={GROUP}" in page.url
+    assert page.inner_text("#groupname") == name
+    assert int(page.get_attribute("#map", "data-chosen")) == len(ids)
+    assert page.inner_text("#tabletitle") == f"{name}: {len(ids)} nodes"
+    shown = page.eval_on_selector_all("#tablebox tbody tr", "rows => rows.map(r => r.dataset.id)")
+    assert sorted(shown) == sorted(ids)
+    overlay = page.evaluate(
+        "document.getElementById('map').data.find(t => t.name === 'chosen').x.length"
+    )
+    assert overlay == len(ids)
+
+
+def test_search_leads_to_the_node_and_its_numbers(tab: Tab, served: RunningExplorer) -> None:
+    page, run = tab.open(served.address), served.explorer.view.run
+    served.explorer.prepare()
+    page.keyboard.press("/")
+    page.keyboard.type("n219")
+    page.wait_for_selector("#found [role=option]")
+    assert page.inner_text("#found [role=option] b") == "n219"
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#nodename")
+    tab.settle()
+    assert page.inner_text("#nodename") == "n219"
+    row = run.nodes["id"].to_pylist().index("n219")
+    panel = page.inner_text("#panel")
+    for level in (1, 2):
+        member = run.nodes[f"membership_{level}"][row].as_py()
+        best = max(range(len(member)), key=lambda g: member[g])
+        assert f"{member[best]:.1%}" in panel
+        assert run.hierarchy.names[level - 1][best] in panel
+    graph = run.graph()
+    assert f"{len(graph.neighbors(row))} neighbours" in panel
+    listened = page.eval_on_selector_all(
+        "#panel table.two .link", "all => all.map(a => a.textContent)"
+    )
+    assert set(listened) <= {graph.ids[r] for r in graph.neighbors(row).tolist()}
+    assert page.locator("svg.ego circle").count() > 1
+    page.locator("svg.ego circle").nth(1).click()
+    tab.settle()
+    assert page.inner_text("#nodename") != "n219"
+    page.go_back()
+    tab.settle()
+    assert page.inner_text("#nodename") == "n219"
+    tab.check()
+
+
+def test_a_group_clicked_in_any_view_is_the_same_in_all(tab: Tab, served: RunningExplorer) -> None:
+    page, run = tab.open(served.address), served.explorer.view.run
+    page.click(f"[data-group='{GROUP}']")
+    tab.settle()
+    check_group_everywhere(tab, run)
+    page.keyboard.press("Escape")
+    tab.settle()
+    assert page.get_attribute("#map", "data-chosen") == "0"
+    page.click("[data-tab=treemap]")
+    tab.settle()
+    page.evaluate(
+        """key => { const plot = document.getElementById('treemap');
+        const at = plot.data[0].ids.indexOf(key);
+        const box = plot.querySelectorAll('g.slice')[at].getBoundingClientRect();
+        window.target = [box.left + box.width / 2, box.top + 6]; }""",
+        GROUP,
+    )
+    page.mouse.click(*page.evaluate("window.target"))
+    tab.settle()
+    check_group_everywhere(tab, run)
+    page.click("#clear")
+    page.click("[data-tab=flow]")
+    tab.settle()
+    page.evaluate(
+        """key => { const plot = document.getElementById('flow');
+        const at = plot.data[0].node.customdata.indexOf(key);
+        const bars = Array.from(plot.querySelectorAll('.sankey-node'));
+        const bar = bars.find(b => b.__data__.node.pointNumber === at).querySelector('.node-rect');
+        const box = bar.getBoundingClientRect();
+        window.target = [box.left + box.width / 2, box.top + box.height / 2]; }""",
+        GROUP,
+    )
+    page.mouse.click(*page.evaluate("window.target"))
+    tab.settle()
+    check_group_everywhere(tab, run)
+    tab.check()
+
+
+def test_a_new_name_is_kept_in_the_run(tab: Tab, served: RunningExplorer) -> None:
+    page = tab.open(f"{served.address}#group={GROUP}")
+    page.click("#renamebutton")
+    page.fill("#rename", "  My <b>own</b> name ")
+    page.keyboard.press("Enter")
+    page.wait_for_function("document.getElementById('groupname').textContent.includes('My <b>')")
+    page.reload()
+    page.wait_for_selector("html[data-ready=yes]", state="attached")
+    assert page.inner_text("#groupname") == "My <b>own</b> name"
+    assert "My <b>own</b> name" in page.inner_text("#tree")
+    assert Run.open(served.explorer.view.run.path).hierarchy.names[1][1] == "My <b>own</b> name"
+    tab.check()
+
+
+def test_a_lasso_selection_is_exported_as_the_run_has_it(tab: Tab, served: RunningExplorer) -> None:
+    page, run = tab.open(served.address), served.explorer.view.run
+    page.click("#lasso")
+    box = page.locator("#map").bounding_box()
+    x, y, w, h = (box[k] for k in ("x", "y", "width", "height"))
+    page.mouse.move(x + 10, y + 10)
+    page.mouse.down()
+    for a, b in ((0.62, 0.02), (0.6, 0.5), (0.55, 0.97), (0.02, 0.95), (0.01, 0.02)):
+        page.mouse.move(x + a * w, y + b * h, steps=6)
+    page.mouse.up()
+    page.wait_for_function("Number(document.getElementById('map').dataset.chosen) > 0")
+    tab.settle()
+    chosen = int(page.get_attribute("#map", "data-chosen"))
+    assert 0 < chosen < 240
+    for form in ("csv", "parquet"):
+        with page.expect_download() as waiting:
+            page.click(f"#{form}")
+        data = Path(waiting.value.path()).read_bytes()
+        read = csv.read_csv if form == "csv" else pq.read_table
+        table = read(io.BytesIO(data))
+        assert table.num_rows == chosen
+        ids = table["id"].to_pylist()
+        whole = {r["id"]: r for r in run.nodes.to_pylist()}
+        for record in table.to_pylist():
+            assert record["group_1"] == whole[record["id"]]["group_1"]
+            assert record["concentration"] == pytest.approx(whole[record["id"]]["concentration"])
+            assert record["group_name_2"] == run.hierarchy.names[1][record["group_2"]]
+    # The address alone brings the same selection back.
+    again = tab.open(page.url)
+    assert int(again.get_attribute("#map", "data-chosen")) == chosen
+    assert len(set(ids)) == chosen
+    tab.check()
+
+
+def test_an_address_restores_the_view(tab: Tab, served: RunningExplorer) -> None:
+    page, run = tab.open(served.address), served.explorer.view.run
+    page.select_option("#color", "label")
+    page.fill("#bar", "10")
+    page.click("[data-tab=flow]")
+    page.click("#tablebox tbody tr:nth-child(3) .link")
+    page.wait_for_selector("#nodename")
+    page.focus("#map")
+    page.keyboard.press("+")
+    tab.settle()
+    seen = {
+        "node": page.inner_text("#nodename"),
+        "boundary": page.get_attribute("#map", "data-boundary"),
+        "range": page.evaluate(
+            "document.getElementById('map').layout.xaxis.range.map(v => +(+v).toFixed(3))"
+        ),
+    }
+    address = page.url
+    page.goto("about:blank")
+    page = tab.open(address)
+    assert page.inner_text("#nodename") == seen["node"]
+    assert page.get_attribute("#map", "data-boundary") == seen["boundary"]
+    assert page.input_value("#color") == "label"
+    assert page.get_attribute("[data-tab=flow]", "aria-selected") == "true"
+    restored = page.evaluate(
+        "document.getElementById('map').layout.xaxis.range.map(v => +(+v).toFixed(3))"
+    )
+    assert restored == pytest.approx(seen["range"], abs=0.01)
+    firm = run.nodes["concentration"].to_numpy()
+    bar = served.explorer.overview()["firm"][10]
+    assert int(seen["boundary"]) == int((firm <= bar).sum())
+    tab.check()
+
+
+def test_a_feature_search_selects_its_nodes(tab: Tab, served: RunningExplorer) -> None:
+    page = tab.open(served.address)
+    page.fill("#search", "use::topic7")
+    page.wait_for_selector("#found [role=option]")
+    page.locator("#found [role=option]", has_text="use::topic7").first.click()
+    tab.settle()
+    page.wait_for_function("Number(document.getElementById('map').dataset.chosen) > 0")
+    column = served.explorer.view.graph.features[:, 7]  # type: ignore[union-attr,index]
+    assert int(page.get_attribute("#map", "data-chosen")) == column.nnz
+    tab.check()
+
+
+def test_report_and_static_copy_work_from_files(tab: Tab, small_run: Path, tmp_path: Path) -> None:
+    page = tab.open(write_report(small_run, tmp_path / "r.html").as_uri())
+    assert page.locator(".plot.drawn").count() == page.locator(".plot").count() >= 8
+    assert "WebGL is not supported" not in page.inner_text("body")
+    folder = export_static(small_run, tmp_path / "copy")
+    page = tab.open((folder / "index.html").as_uri() + f"#group={GROUP}")
+    run = Run.open(small_run)
+    check_group_everywhere(tab, run)
+    page.click("#tablebox tbody .link")
+    page.wait_for_selector("#nodename")
+    tab.settle()
+    row = run.nodes["id"].to_pylist().index(page.inner_text("#nodename"))
+    best = max(run.nodes["membership_1"][row].as_py())
+    assert f"{best:.1%}" in page.inner_text("#panel")
+    assert page.locator("#panel table.two tr").count() > 1
+    with page.expect_download() as waiting:
+        page.click("#csv")
+    table = csv.read_csv(waiting.value.path())
+    assert sorted(table["id"].to_pylist()) == sorted(members(run, 2, 1))
+    tab.check()
+
+
+@pytest.mark.parametrize("kind", ["server", "static", "report"])
+def test_hostile_text_is_only_ever_text(
+    tab: Tab, hostile_run: Path, tmp_path: Path, kind: str
+) -> None:
+    if kind == "report":
+        page: Any = tab.open(write_report(hostile_run, tmp_path / "r.html").as_uri())
+        assert ATTACKS[0] in page.inner_text("body")
+        return tab.check()
+    if kind == "static":
+        start = (export_static(hostile_run, tmp_path / "copy") / "index.html").as_uri()
+        return walk(tab, start)
+    with RunningExplorer(hostile_run) as running:
+        walk(tab, running.address)
+
+
+def walk(tab: Tab, start: str) -> None:
+    page = tab.open(start)
+    assert ATTACKS[0] in page.inner_text("h1")
+    for name in ("treemap", "flow", "tree"):
+        page.click(f"[data-tab={name}]")
+        tab.settle()
+    page.click("[data-group='1-0']")
+    tab.settle()
+    assert "\u202e" not in page.inner_text("body")
+    for attack in ATTACKS[:7]:
+        page.fill("#search", attack)
+        page.wait_for_selector("#found [role=option]")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#nodename")
+        tab.settle()
+    page.select_option("#color", "label")
+    tab.settle()
+    box = page.locator("#map").bounding_box()
+    for step in range(8):
+        page.mouse.move(box["x"] + box["width"] * (0.2 + 0.08 * step), box["y"] + box["height"] / 2)
+    assert page.locator("script:not([src])").count() == 0
+    tab.check()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [400, 1400])
+def test_nothing_sticks_out_sideways(
+    browser: Any, served: RunningExplorer, tmp_path: Path, width: int, theme: str
+) -> None:
+    context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=theme)
+    report = write_report(served.explorer.view.run.path, tmp_path / "r.html")
+    try:
+        for address in (f"{served.address}#group={GROUP}", report.as_uri()):
+            page = context.new_page()
+            page.goto(address)
+            page.wait_for_selector("html[data-ready=yes]", state="attached", timeout=60_000)
+            over = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+            assert over <= 1, address
+            ink = page.evaluate("getComputedStyle(document.body).color")
+            paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
+            bright = [sum(map(int, c.strip("rgb()").split(",")[:3])) for c in (ink, paper)]
+            assert (bright[0] > bright[1]) == (theme == "dark")
+    finally:
+        context.close()
