@@ -322,15 +322,15 @@ def _commit() -> str:
 def noticing_stops() -> Iterator[Callable[[], bool]]:
     """Remember a Ctrl-C inside the block, even where the block handles it by itself."""
     seen = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
+    before = signal.getsignal(signal.SIGINT)
+    # In the background, under nohup, the signal is ignored and must stay so.
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
         yield seen.is_set
         return
-    before = signal.getsignal(signal.SIGINT)
 
     def note(number: int, frame: Any) -> None:
         seen.set()
-        if callable(before):
-            before(number, frame)
+        before(number, frame)
 
     signal.signal(signal.SIGINT, note)
     try:
