@@ -50,6 +50,10 @@ def test_table2_holds_three_seeds_of_five_folds_and_shares_cells_with_table4() -
 def test_choices_narrow_a_study() -> None:
     study = load_study("table2", datasets=["cora"], methods=["sgc"], seeds=[7], budget=2)
     assert {(c.graph, c.method, c.seed, c.budget) for c in study.cells} == {("cora", "sgc", 7, 2)}
+    links = load_study("table3", datasets=["cora"], methods=["logreg", "smoothed"]).cells
+    assert {c.method for c in links} == {"smoothed"}
+    with pytest.raises(InputError, match="no cells"):
+        load_study("hierarchy", methods=["gat"])
     with pytest.raises(InputError, match="debian"):
         load_study("table2", datasets=["debian"])
     with pytest.raises(InputError, match="table9"):

@@ -73,7 +73,8 @@ def load_study(
     Args:
         name: One of :func:`study_names`.
         datasets: Only these of the study's graphs.
-        methods: Only these methods; also others than the study names.
+        methods: Only these methods, also others than the study names, as far as they can do what
+            is measured.
         seeds: These seeds instead of the study's own.
         budget: Settings to choose among instead of the study's own number.
         quick: The study's small version, which takes minutes.
@@ -102,14 +103,14 @@ def load_study(
         block = {
             **block,
             **({"datasets": [g for g in datasets if g in block["datasets"]]} if datasets else {}),
-            **({"methods": list(methods)} if methods and "methods" in block else {}),
+            **({"methods": _able(methods, block)} if methods and "methods" in block else {}),
             **({"seeds": list(seeds)} if seeds else {}),
             **({"budget": budget} if budget else {}),
         }
         for cell in _expand(block, known):
             cells[cell.key] = cell
     if not cells:
-        raise InputError(f"{name} has no cells for what was asked; leave --quick or --datasets out")
+        raise InputError(f"{name} has no cells for what was asked; leave --methods or --quick out")
     return Study(name, whole["title"], tuple(cells.values()))
 
 
@@ -155,6 +156,16 @@ def _expand(block: dict[str, Any], known: dict[str, Any]) -> list[Cell]:
             )
         )
     return cells
+
+
+def _able(methods: Sequence[str], block: dict[str, Any]) -> list[str]:
+    """Return the methods asked for that can do what a block measures."""
+    if block["kind"] not in ("classify", "links"):
+        return [name for name in methods if name in block["methods"]]
+    from graphham.methods import method_rows
+
+    able = {name for name, _, tasks in method_rows() if block["kind"] in tasks}
+    return [name for name in methods if name in able]
 
 
 def _grid_settings(point: dict[str, Any]) -> dict[str, Any]:
