@@ -1,0 +1,174 @@
+"""The server must answer its own page and nobody else."""
+
+import http.client
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from graphham.explore.launch import RunningExplorer
+from graphham.saved import Run
+
+
+@dataclass
+class Answer:
+    status_code: int
+    headers: dict[str, str]
+    content: bytes
+
+    @property
+    def text(self) -> str:
+        return self.content.decode("utf-8", errors="replace")
+
+    def json(self) -> Any:
+        return json.loads(self.content)
+
+
+@dataclass
+class Client:
+    """Sends requests as they are: no library mends a path or a header on the way."""
+
+    port: int
+
+    @property
+    def home(self) -> dict[str, str]:
+        return {"Origin": f"http://127.0.0.1:{self.port}"}
+
+    def get(self, path: str, headers: dict[str, str] | None = None) -> Answer:
+        return self.send("GET", path, headers or {}, None)
+
+    def post(self, path: str, body: object, headers: dict[str, str]) -> Answer:
+        kind = {"Content-Type": "application/json"}
+        return self.send("POST", path, {**kind, **headers}, json.dumps(body))
+
+    def send(self, method: str, path: str, headers: dict[str, str], body: str | None) -> Answer:
+        link = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        host = headers.pop("Host", f"127.0.0.1:{self.port}")
+        link.putrequest(method, path, skip_host=True)
+        data = b"" if body is None else body.encode()
+        sent = {"Host": host, **headers, "Content-Length": str(len(data))}
+        for name, value in sent.items():
+            link.putheader(name, value)
+        link.endheaders(data)
+        seen = link.getresponse()
+        found = {k.lower(): v for k, v in seen.getheaders()}
+        answer = Answer(seen.status, found, seen.read())
+        link.close()
+        return answer
+
+
+@pytest.fixture
+def client(own_run: Path) -> Iterator[Client]:
+    (own_run.parent / "secret.txt").write_text("secret")
+    with RunningExplorer(own_run) as running:
+        yield Client(running.port)
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "127.0.0.1", "127.0.0.1:1", "localhost.evil.example:PORT", ""]
+)
+def test_a_foreign_host_name_is_refused(client: Client, host: str) -> None:
+    assert client.get("/api/overview").status_code == 200
+    own = {"Host": f"localhost:{client.port}"}
+    assert client.get("/api/overview", headers=own).status_code == 200
+    for path in ("/", "/api/overview", "/static/main.js"):
+        named = {"Host": host.replace("PORT", str(client.port))}
+        assert client.get(path, headers=named).status_code == 403
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "https://127.0.0.1", None])
+def test_only_the_page_itself_may_change_the_run(
+    client: Client, own_run: Path, origin: str | None
+) -> None:
+    body = {"level": 1, "group": 0, "name": "stolen"}
+    headers = {} if origin is None else {"Origin": origin}
+    assert client.post("/api/rename", body, headers=headers).status_code == 403
+    if origin is not None:
+        assert client.get("/api/overview", headers=headers).status_code == 403
+    # A form of another page can send plain text without being asked first.
+    sent = client.post("/api/rename", body, headers={**client.home, "Content-Type": "text/plain"})
+    assert sent.status_code == 403
+    assert not (own_run / "names.json").exists()
+    assert client.post("/api/rename", body, headers=client.home).status_code == 200
+    assert Run.open(own_run).hierarchy.names[0][0] == "stolen"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/static/../server.py",
+        "/static/..%2fserver.py",
+        "/static/%2e%2e/%2e%2e/secret.txt",
+        "/static/....//secret.txt",
+        "/static//etc/passwd",
+        "/static/%2fetc%2fpasswd",
+        "/static/..\\secret.txt",
+        "/static/main.js%00.html",
+        "/static/..%5c..%5csecret.txt",
+        "/../../../etc/passwd",
+        "/nodes.parquet",
+        "/api/../config.toml",
+        "/static/__init__.py",
+        "/docs",
+        "/openapi.json",
+    ],
+)
+def test_no_path_leads_out(client: Client, path: str) -> None:
+    seen = client.get(path)
+    assert seen.status_code in (403, 404)
+    assert "secret" not in seen.text
+    assert "root:" not in seen.text
+
+
+def test_every_answer_carries_the_policy(client: Client) -> None:
+    for path in ("/", "/api/overview", "/static/nothing.js", "/api/node/99999"):
+        headers = client.get(path).headers
+        rules = dict(r.strip().split(" ", 1) for r in headers["content-security-policy"].split(";"))
+        assert rules["default-src"] == "'none'"
+        assert "'unsafe-inline'" not in rules["script-src"]
+        assert rules["connect-src"] == "'self'"
+        assert rules["frame-ancestors"] == "'none'"
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/api/rename", {"level": 9, "group": 0, "name": "x"}),
+        ("/api/rename", {"level": "1", "group": 0, "name": "x"}),
+        ("/api/rename", {"level": 1, "group": 0, "name": "x" * 10_000}),
+        ("/api/rename", []),
+        ("/api/export", {"rows": [1, 2, 99_999], "format": "csv"}),
+        ("/api/export", {"rows": [-1], "format": "csv"}),
+        ("/api/export", {"rows": ["../x"], "format": "csv"}),
+        ("/api/export", {"rows": [1], "format": "../../x"}),
+    ],
+)
+def test_a_wrong_question_gets_one_sentence(
+    client: Client, own_run: Path, path: str, body: object
+) -> None:
+    seen = client.post(path, body, headers=client.home)
+    assert seen.status_code == 400
+    assert "\n" not in seen.json()["error"]
+    assert not (own_run / "names.json").exists()
+
+
+def test_an_export_is_the_runs_own_table(client: Client, own_run: Path) -> None:
+    rows = [5, 3, 200]
+    sent = {"rows": rows, "format": "parquet"}
+    seen = client.post("/api/export", sent, headers=client.home)
+    table = pq.read_table(io.BytesIO(seen.content))
+    whole = Run.open(own_run).nodes
+    assert table.select(whole.column_names).to_pylist() == whole.take(rows).to_pylist()
+
+
+def test_it_listens_on_this_machine_only(small_run: Path) -> None:
+    with RunningExplorer(small_run) as running:
+        assert running._socket.getsockname()[0] == "127.0.0.1"
+        assert running.address.startswith("http://127.0.0.1:")
