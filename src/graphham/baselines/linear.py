@@ -1,8 +1,9 @@
 """Floors for classification: features alone, and features smoothed over the graph.
 
 ``logreg`` and ``mlp`` never look at an edge; ``sgc`` averages features over two hops and is linear
-(after SGC of Wu et al., ICML 2019, with the mean over neighbours as default because it does better
-on the graphs here). Any graph method must beat them to have earned its keep.
+(after SGC of Wu et al., ICML 2019). Its default is the mean over neighbours; the symmetric form of
+that paper is a setting among those tried on validation. Any graph
+method must beat them to have earned its keep.
 """
 
 from __future__ import annotations
