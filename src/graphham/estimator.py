@@ -32,6 +32,7 @@ from graphham.saved import Run
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from graphham.explore.launch import RunningExplorer
     from graphham.trainer import Listener
 
 
@@ -222,6 +223,34 @@ class GraphHAM:
                 self.result_, self._encoder.state(), graph, self.summary_, status=self._status
             )
 
+    def explore(self, port: int = 0, open_browser: bool = True) -> RunningExplorer:
+        """Look at the fitted model in the browser; needs the ``view`` extra.
+
+        A model that is not in a run folder yet is written to a temporary one first.
+
+        Args:
+            port: Port on 127.0.0.1; 0 takes a free one.
+            open_browser: Open the page; otherwise only its address is returned.
+
+        Returns:
+            The running explorer: ``.address`` is its page and ``.stop()`` ends it.
+        """
+        import tempfile
+        import webbrowser
+
+        from graphham.explore.launch import RunningExplorer
+
+        self._check_fitted()
+        place = getattr(self, "_folder", None)
+        if place is None:
+            # The explorer holds on to the folder, which goes when both are gone.
+            self._scratch = tempfile.TemporaryDirectory(prefix="graphham-")
+            place = self.save(Path(self._scratch.name) / "run").path
+        running = RunningExplorer(place, port, self._graph)
+        if open_browser:
+            webbrowser.open(running.address)
+        return running
+
     @classmethod
     def load(cls, path: str | Path, graph: Any = None) -> GraphHAM:
         """Load a run folder; transforming with it is bit-equal to the model that was saved.
@@ -272,6 +301,7 @@ class GraphHAM:
         self.summary_ = summary
         self.history_ = history
         self._encoder = encoder
+        self._folder: Path | None = None
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "result_"):

@@ -93,14 +93,14 @@ class CellSearch:
     """Finds near points among many by looking only into the cells around the asking point.
 
     Points are cut into about ``sqrt(num_points)`` cells by k-means. A question looks into the
-    eight cells nearest to its own. Nearly always right, and fast enough to place a million nodes.
+    twelve cells nearest to its own. Nearly always right, and fast enough to place a million nodes.
 
     Args:
         points: ``(num_points, dim)`` to search among.
         seed: Decides the cells.
     """
 
-    _AROUND = 8
+    _AROUND = 12
 
     def __init__(self, points: Floats, seed: int = 0) -> None:
         self.points = np.ascontiguousarray(points, dtype=np.float32)

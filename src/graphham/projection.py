@@ -179,7 +179,7 @@ def read_map(run: Run) -> NodeMap | None:
     if not path.is_file():
         return None
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             about = json.loads(str(file["about"]))
             xy = np.asarray(file["xy"], dtype=np.float32)
         fits = about["format"] == _FORMAT and xy.shape == (len(run.embedding), 2)

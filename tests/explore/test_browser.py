@@ -13,8 +13,9 @@ from graphham.explore.export import export_static
 from graphham.explore.launch import RunningExplorer
 from graphham.report import write_report
 from graphham.saved import Run
+from hostile import ATTACKS
 
-from .conftest import ATTACKS, Tab
+from .conftest import Tab
 
 GROUP = "2-1"
 

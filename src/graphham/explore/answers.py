@@ -36,6 +36,8 @@ _GRID = 192
 _EGO = 48
 _FOUND = 12
 _FEATURES_SHOWN = 24
+# Seconds for a page to draw before background work takes the processor.
+_HEAD_START = 1.5
 
 
 class Explorer:
@@ -60,6 +62,9 @@ class Explorer:
         self._sample = sample
         self.attention = AttentionCache(self.view)
         self._lock = threading.Lock()
+        self._map_lock = threading.Lock()
+        self.was_asked = threading.Event()
+        self.is_over = threading.Event()
         known = read_map(self.view.run)
         self.map_is_final = known is not None
         # A map takes a while; until it is there, two main directions are better than nothing.
@@ -67,19 +72,32 @@ class Explorer:
 
     def finish_map(self) -> None:
         """Make the real map; meant for a thread of its own."""
-        if self.map_is_final:
-            return
-        try:
-            made = run_map(self.view.run)
-        except InputError:
-            made = self.layout  # openTSNE is not installed: the first map stays
-        with self._lock:
+        with self._map_lock:
+            if self.map_is_final:
+                return
+            try:
+                made = run_map(self.view.run)
+            except InputError:
+                made = self.layout  # openTSNE is not installed: the first map stays
             self.layout, self.map_is_final = made, True
+
+    def prepare_later(self) -> None:
+        """Wait until a page has its first points, then :meth:`prepare`: showing comes first."""
+        _ = self.view.result  # reading starts while the browser is still starting
+        self.was_asked.wait()
+        if not self.is_over.wait(_HEAD_START):
+            self.prepare()
 
     def prepare(self) -> None:
         """Make what takes a while, so that later questions are answered at once."""
         self.finish_map()
-        self.attention.layers()
+        if not self.is_over.is_set():
+            self.attention.layers()
+
+    def stop(self) -> None:
+        """Begin no further work in the background."""
+        self.is_over.set()
+        self.was_asked.set()
 
     def overview(self) -> dict[str, Any]:
         """Return what the page needs before any node: groups, flows, labels, counts."""
@@ -113,6 +131,7 @@ class Explorer:
     def points(self) -> bytes:
         """Return the nodes to draw: all of them, or a sample of a large run."""
         rows = self.view.sample(self._sample if self.is_large else self.view.num_nodes)
+        self.was_asked.set()
         return self._columns(rows, {"total": self.view.num_nodes})
 
     def window(self, x0: float, x1: float, y0: float, y1: float) -> bytes:

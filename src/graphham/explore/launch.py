@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 import webbrowser
@@ -13,6 +14,7 @@ from graphham.errors import InputError
 from graphham.report.text import need
 
 if TYPE_CHECKING:
+    from graphham.explore.answers import Explorer
     from graphham.graph import Graph
     from graphham.saved import Run
 
@@ -29,7 +31,7 @@ class RunningExplorer:
     """
 
     def __init__(self, run: Run | str | Path, port: int = 0, graph: Graph | None = None) -> None:
-        self._socket, server, self.explorer = _prepare(run, port, graph)
+        self._socket, server, self.explorer, self._worker = _prepare(run, port, graph)
         self.port = int(self._socket.getsockname()[1])
         self._server = server
         self._thread = threading.Thread(
@@ -45,7 +47,10 @@ class RunningExplorer:
     def stop(self) -> None:
         """Stop serving and wait until it has."""
         self._server.should_exit = True
+        self.explorer.stop()
         self._thread.join(timeout=10)
+        # A process that ends while torch computes in a thread is aborted by the system.
+        self._worker.join(timeout=120)
         self._socket.close()
 
     def __enter__(self) -> RunningExplorer:
@@ -78,19 +83,27 @@ def serve(
         open_browser: Open the page in the user's browser.
         announce: Called with the address.
     """
-    listening, server, _ = _prepare(run, port, graph)
+    listening, server, explorer, worker = _prepare(run, port, graph)
     address = f"http://{HOST}:{listening.getsockname()[1]}/"
     announce(address)
     if open_browser:
         # The socket already listens, so the browser waits for the first answer.
         threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
     with listening:
-        server.run(sockets=[listening])
+        try:
+            server.run(sockets=[listening])
+        finally:
+            explorer.stop()
+            worker.join(timeout=1)
+            if worker.is_alive():
+                # Numerical code in a thread cannot be stopped and would be aborted with a message
+                # that frightens people. Files are replaced whole, so nothing is cut short.
+                os._exit(0)
 
 
 def _prepare(
     run: Run | str | Path, port: int, graph: Graph | None
-) -> tuple[socket.socket, Any, Any]:
+) -> tuple[socket.socket, Any, Explorer, threading.Thread]:
     need("fastapi", "the explorer")
     need("uvicorn", "the explorer")
     import uvicorn
@@ -113,5 +126,6 @@ def _prepare(
     config = uvicorn.Config(
         app, log_level="error", access_log=False, lifespan="off", ws="none", server_header=False
     )
-    threading.Thread(target=explorer.prepare, daemon=True).start()
-    return listening, uvicorn.Server(config), explorer
+    worker = threading.Thread(target=explorer.prepare_later, daemon=True)
+    worker.start()
+    return listening, uvicorn.Server(config), explorer, worker
