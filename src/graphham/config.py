@@ -151,7 +151,13 @@ class LossConfig(_Section):
 class TrainConfig(_Section):
     """How the parameters are found."""
 
-    epochs: int = Field(80, ge=1, le=1_000_000, description="passes over the nodes")
+    epochs: int | None = Field(
+        None,
+        ge=1,
+        le=1_000_000,
+        description="passes over the nodes; when absent 80 (classify 150) whole-graph steps, or "
+        "enough sampled passes for about 6,000 steps",
+    )
     batch: Literal["auto", "full", "sampled"] = Field(
         "auto", description="whole graph per step, or sampled neighbourhoods; auto asks memory"
     )
@@ -257,6 +263,13 @@ class RunConfig(_Section):
         return len(self.groups) if self.groups is not None else self.layers
 
     @property
+    def num_epochs(self) -> int:
+        """Number of epochs, once they are settled."""
+        if self.train.epochs is None:
+            raise InputError("train.epochs is not settled yet; ask plan_fit(graph, config).config")
+        return self.train.epochs
+
+    @property
     def layer_dim(self) -> int:
         """Width of one layer's output."""
         return self.dim // self.num_layers
@@ -276,7 +289,6 @@ _CLASSIFY: dict[str, Any] = {
     "model": {"init": "glorot"},
     "loss": {"context_weight": 0.2},
     "train": {
-        "epochs": 150,
         "lr": 0.02,
         "average": 0.95,
         "graft_at": 0.25,

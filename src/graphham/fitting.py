@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from graphham.saved import Run
 
 _GIB = 1 << 30
+# Sampled steps after which quality stops growing on the graphs we tried; larger graphs pass fewer
+# times over their nodes.
+_SAMPLED_STEPS = 6000
 # Full context tables beyond this take more memory than they are worth (A2).
 _FULL_TABLE_BYTES = 256 << 20
 
@@ -72,7 +75,7 @@ class Plan:
         return [
             f"task {config.task}, preset {config.preset}, {config.num_layers} layers, "
             f"groups {levels}, dim {config.dim}, seed {config.seed}",
-            f"{config.train.epochs} epochs, {batch}, about "
+            f"{config.num_epochs} epochs, {batch}, about "
             f"{max(self.memory_bytes / _GIB, 0.1):.1f} GiB of memory",
             *self.notes,
         ]
@@ -162,6 +165,12 @@ def plan_fit(
     memory = estimate_memory(graph, config, groups)
     if train.batch == "auto":
         updates["batch"] = "full" if memory <= train.memory_gib * _GIB else "sampled"
+    if train.epochs is None:
+        steps = -(-n // train.batch_size)
+        whole = 80 if config.task == "embed" else 150
+        sampled = min(whole, max(4, -(-_SAMPLED_STEPS // steps)))
+        is_sampled = updates.get("batch", train.batch) == "sampled"
+        updates["epochs"] = sampled if is_sampled else whole
     table = config.loss.context_table
     if table == "auto":
         size = 4 * n * config.layer_dim * sum(groups)

@@ -114,12 +114,12 @@ class Trainer:
         """The epoch (from 0) that begins with the graft; ``None`` when there is none."""
         if self.config.model.nesting != "graft":
             return None
-        return max(1, round(self.config.train.graft_at * self.config.train.epochs))
+        return max(1, round(self.config.train.graft_at * self.config.num_epochs))
 
     def fit(self, resume: bool = False) -> Status:
         """Train until done, stopped early, or interrupted; leave the best state in the model."""
         start = self._restore() if resume else 0
-        epochs = self.config.train.epochs
+        epochs = self.config.num_epochs
         self.listener.on_start(epochs, start)
         status: Status = "complete"
         if not resume:
@@ -203,7 +203,7 @@ class Trainer:
         return {name: float(value.detach()) for name, value in parts.items()}, groups
 
     def _tau(self, epoch: int) -> float:
-        model, epochs = self.config.model, max(self.config.train.epochs - 1, 1)
+        model, epochs = self.config.model, max(self.config.num_epochs - 1, 1)
         return float(model.tau * (model.tau_end / model.tau) ** (epoch / epochs))
 
     def whole(self) -> Batch:
@@ -239,7 +239,7 @@ class Trainer:
         graft = self.graft_epoch
         if graft is not None and epoch < graft:
             return False
-        last = epoch + 1 == train.epochs
+        last = epoch + 1 == self.config.num_epochs
         if (epoch + 1) % train.evaluate_every and not last:
             return False
         trained = self.model.state_dict()
