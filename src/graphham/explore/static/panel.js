@@ -137,6 +137,7 @@ export class PanelView {
     const around = layer.rows.map((r, i) => ({ row: r, weight: layer.weight[i], info: this.model.info(r) })).filter((n) => n.row !== node.row && n.info);
     const total = around.reduce((sum, n) => sum + n.weight, 0) || 1;
     const there = around.filter((n) => n.info.groups[level - 1] === rival).sort((a, b) => b.weight - a.weight);
+    if (!around.length) return [...text, " It has no neighbours: its own features place it."];
     if (!there.length) return [...text, " None of its neighbours is in the second group: its own features draw it there."];
     const weight = there.reduce((sum, n) => sum + n.weight, 0) / total;
     text.push(` ${percent(weight)} of its neighbours' weight pulls it there: `);
@@ -158,7 +159,8 @@ export class PanelView {
     });
     return [
       el("h3", {}, "Whom it listens to"),
-      el("p", { className: "key" }, switcher, el("i", { className: "node" }), "node attention", el("i", { className: "group" }), "group attention"),
+      el("p", {}, switcher),
+      el("p", { className: "key" }, el("i", { className: "node" }), "node attention", el("i", { className: "group" }), "group attention"),
       el("table", { className: "two" }, el("tbody", {}, ...lines)),
     ];
   }
