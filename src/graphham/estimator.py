@@ -71,6 +71,8 @@ class GraphHAM:
         (120, 16)
     """
 
+    _folder: Path | None = None  # where the model is kept as a run, once it is
+
     def __init__(
         self,
         groups: Sequence[int] | None = None,
@@ -235,18 +237,23 @@ class GraphHAM:
         Returns:
             The running explorer: ``.address`` is its page and ``.stop()`` ends it.
         """
+        import shutil
         import tempfile
+        import weakref
         import webbrowser
 
         from graphham.explore.launch import RunningExplorer
 
         self._check_fitted()
-        place = getattr(self, "_folder", None)
+        place: Path | None = self._folder
+        scratch = None
         if place is None:
-            # The explorer holds on to the folder, which goes when both are gone.
-            self._scratch = tempfile.TemporaryDirectory(prefix="graphham-")
-            place = self.save(Path(self._scratch.name) / "run").path
+            scratch = tempfile.mkdtemp(prefix="graphham-")
+            place = self.save(Path(scratch) / "run").path
+            self._folder = None  # the folder goes with the explorer
         running = RunningExplorer(place, port, self._graph)
+        if scratch is not None:
+            weakref.finalize(running, shutil.rmtree, scratch, ignore_errors=True)
         if open_browser:
             webbrowser.open(running.address)
         return running
@@ -301,7 +308,7 @@ class GraphHAM:
         self.summary_ = summary
         self.history_ = history
         self._encoder = encoder
-        self._folder: Path | None = None
+        self._folder = None
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "result_"):

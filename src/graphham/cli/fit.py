@@ -187,7 +187,8 @@ def fit(
     screen.say(
         "Next",
         [
-            f"graphham info {run.path}",
+            f"graphham report {run.path}",
+            f"graphham explore {run.path}",
             f"graphham export {run.path} --format csv --out vectors.csv",
             f"python: import graphham as gh; model = gh.load({str(run.path)!r})",
         ],

@@ -1,0 +1,89 @@
+"""``explore --export``, ``compare``, ``embed --map`` and ``model.explore()``."""
+
+import json
+import urllib.request
+from pathlib import Path
+
+import numpy as np
+import pyarrow.csv as csv
+import pyarrow.parquet as pq
+import pytest
+
+import graphham as gh
+from graphham.planted import PlantedGraph
+
+from .conftest import Graphham, contents
+
+
+@pytest.fixture(scope="module")
+def runs(planted: PlantedGraph, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("look")
+    for seed in (0, 1):
+        model = gh.GraphHAM(groups=(6, 2), dim=16, epochs=8, seed=seed).fit(planted.graph)
+        model.save(folder / f"run{seed}")
+    return folder
+
+
+def test_new_nodes_get_a_place_on_the_map(
+    graphham: Graphham, runs: Path, planted: PlantedGraph, tmp_path: Path
+) -> None:
+    from graphham.projection import run_map
+    from graphham.store import write_store
+
+    write_store(planted.graph, tmp_path / "store")
+    for name in ("a.parquet", "a.csv"):
+        seen = graphham("embed", str(runs / "run0"), "store", "--map", "--out", name)
+        assert (seen.code, seen.err) == (0, "")
+        table = (pq.read_table if name.endswith("parquet") else csv.read_csv)(tmp_path / name)
+        places = np.stack([table["map_x"].to_numpy(), table["map_y"].to_numpy()], axis=1)
+        # The nodes of the run itself land where they are.
+        away = np.linalg.norm(places - run_map(gh.open_run(runs / "run0")).xy, axis=1)
+        assert np.median(away) < 0.1
+
+
+def test_compare_writes_a_page_or_a_table(graphham: Graphham, runs: Path, tmp_path: Path) -> None:
+    pair = (str(runs / "run0"), str(runs / "run1"))
+    seen = graphham("compare", *pair, "--out", "page.html")
+    assert (seen.code, seen.err) == (0, "")
+    assert "240 nodes in both runs" in seen.out
+    assert "adjusted Rand index" in (tmp_path / "page.html").read_text("utf-8")
+    seen = graphham("compare", *pair, "--level", "2", "--out", "moved.parquet")
+    assert seen.code == 0
+    moved = pq.read_table(tmp_path / "moved.parquet")
+    assert f"{moved.num_rows:,} nodes" in seen.out
+    before = contents(tmp_path)
+    for wrong in (["page.html"], ["x.docx"], ["x.html", "--level", "9"]):
+        seen = graphham("compare", *pair, "--out", *wrong)
+        assert seen.code == 2
+        assert len(seen.err.strip().splitlines()) == 1
+    assert contents(tmp_path) == before
+
+
+def test_explore_exports_a_folder(graphham: Graphham, runs: Path, tmp_path: Path) -> None:
+    seen = graphham("explore", str(runs / "run0"), "--export", "copy")
+    assert (seen.code, seen.err) == (0, "")
+    assert (tmp_path / "copy" / "index.html").is_file()
+    seen = graphham("explore", str(runs / "run0"), "--export", "copy")
+    assert seen.code == 2
+    assert "exists already" in seen.err
+    seen = graphham("explore", str(tmp_path))
+    assert seen.code == 2
+
+
+def test_a_model_opens_itself_in_the_browser(
+    planted: PlantedGraph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import webbrowser
+
+    opened: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", opened.append)
+    model = gh.GraphHAM(groups=(6, 2), dim=16, epochs=3).fit(planted.graph)
+    with model.explore() as running:
+        assert opened == [running.address]
+        with urllib.request.urlopen(running.address + "api/overview") as answer:
+            found = json.load(answer)
+    assert found["numNodes"] == 240
+    assert [len(level) for level in found["levels"]] == [6, 2]
+    assert "Explore the run" in running._repr_html_()
+    with pytest.raises(gh.InputError, match="not fitted"):
+        gh.GraphHAM().explore()
