@@ -66,6 +66,8 @@ def test_links_are_scored_by_cosine_whatever_the_lengths():
     edges = rng.integers(0, 40, (12, 2))
     validator = LinkValidator(edges, build_graph(edges[:, 0], edges[:, 1], 40), seed=3)
     assert len(validator.negative) == 20 * len(edges)
+    assert (validator.negative[:, 0] != validator.negative[:, 1]).all()
+    assert set(validator.negative[:, 1].tolist()) == set(range(40))
     score, _ = validator.score(Fixed(states), None)
     unit = states / np.linalg.norm(states, axis=1, keepdims=True)
 

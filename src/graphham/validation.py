@@ -53,8 +53,10 @@ class LinkValidator:
     def __init__(self, edges: npt.NDArray[np.int64], graph: Graph, seed: int) -> None:
         generator = numpy_generator(derive_key(seed, "validation pairs"))
         self.positive = torch.from_numpy(edges)
-        others = generator.integers(graph.num_nodes, size=(len(edges), 20))
         first = np.repeat(edges[:, :1], 20, axis=1)
+        # A step around the rows never ends where it began: no node is held against itself.
+        step = generator.integers(1, graph.num_nodes, size=first.shape)
+        others = (first + step) % graph.num_nodes
         self.negative = torch.from_numpy(np.stack([first.ravel(), others.ravel()], axis=1))
 
     def score(self, model: GraphHAMNet, batch: Batch) -> tuple[float, float]:
