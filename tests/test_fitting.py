@@ -22,6 +22,7 @@ from graphham.fitting import (
 )
 from graphham.graph import Labels, build_graph
 from graphham.inputs import fit_inputs
+from graphham.store import open_store, write_store
 from graphham.trainer import Silent
 from reference.graphs import (
     multi_labelled,
@@ -263,6 +264,16 @@ def test_the_config_of_a_run_repeats_it(tmp_path):
     again = fit_to_run(without_features(GRAPH), make_config(run.config), tmp_path / "two")
     assert again.config == run.config
     np.testing.assert_array_equal(again.embedding, run.embedding)
+
+
+@pytest.mark.parametrize("batch", ["full", "sampled"])
+def test_a_memory_mapped_store_trains_like_the_graph_it_came_from(batch, tmp_path):
+    config = small_config({"train.batch": batch, "train.batch_size": 64})
+    half = with_features(GRAPH, GRAPH.features.toarray().astype(np.float16))
+    for name, graph in (("words", GRAPH), ("dense", half), ("none", without_features(GRAPH))):
+        write_store(graph, tmp_path / name)
+        stored = fit_graph(open_store(tmp_path / name), config).result
+        np.testing.assert_array_equal(stored.embedding, fit_graph(graph, config).result.embedding)
 
 
 def test_a_bad_plan_leaves_no_folder(tmp_path):
