@@ -125,6 +125,14 @@ def test_odd_searches_find_nothing_and_break_nothing(small_run: Path, wanted: st
     assert Explorer(small_run).search(wanted)["nodes"]["id"] == []
 
 
+def test_a_group_is_exported_whole_even_if_a_sample_is_drawn(small_run: Path) -> None:
+    explorer, run = Explorer(small_run, whole=100, sample=60), Run.open(small_run)
+    table = explorer.table(explorer.group_rows("1-3"))
+    assert table.num_rows == run.hierarchy.sizes[0][3]
+    assert set(table["group_1"].to_pylist()) == {3}
+    assert set(table["group_name_1"].to_pylist()) == {run.hierarchy.names[0][3]}
+
+
 def test_rows_outside_the_run_are_refused(small_run: Path) -> None:
     explorer = Explorer(small_run)
     for row in (-1, 240):

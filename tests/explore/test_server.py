@@ -148,6 +148,8 @@ def test_every_answer_carries_the_policy(client: Client) -> None:
         ("/api/export", {"rows": [-1], "format": "csv"}),
         ("/api/export", {"rows": ["../x"], "format": "csv"}),
         ("/api/export", {"rows": [1], "format": "../../x"}),
+        ("/api/export", {"group": "2-99", "format": "csv"}),
+        ("/api/export", {"group": "../x", "format": "csv"}),
     ],
 )
 def test_a_wrong_question_gets_one_sentence(

@@ -249,6 +249,16 @@ class Explorer:
             return self._feature_rows(code)
         raise InputError(f"there is no {kind} number {code}")
 
+    def group_rows(self, key: str) -> npt.NDArray[np.int64]:
+        """Return the rows of a group, named as the page does: ``2-5`` is group 5 of level 2."""
+        level, _, group = key.partition("-")
+        counts = self.view.tree.group_counts
+        if not (level.isdecimal() and group.isdecimal() and 1 <= int(level) <= len(counts)):
+            raise InputError(f"there is no group {key[:40]!r}")
+        if int(group) >= counts[int(level) - 1]:
+            raise InputError(f"there is no group {key[:40]!r}")
+        return np.flatnonzero(self.view.result.groups[int(level) - 1] == int(group))
+
     def table(self, rows: npt.NDArray[Any]) -> pa.Table:
         """Return the run's node table for some rows, with map places and group names added."""
         import pyarrow as pa

@@ -150,6 +150,8 @@ def _add_answers(app: FastAPI, explorer: Explorer) -> None:
     async def export(request: Request) -> Response:
         asked = await _body(request)
         rows, form = asked.get("rows"), asked.get("format")
+        if isinstance(asked.get("group"), str):
+            rows = explorer.group_rows(asked["group"]).tolist()
         if not isinstance(rows, list) or not all(isinstance(r, int) for r in rows):
             raise InputError("a selection is a list of rows")
         if form not in ("csv", "parquet"):

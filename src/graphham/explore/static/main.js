@@ -46,7 +46,7 @@ class Actions {
     if (group) {
       const { level, group: number } = groupOf(group);
       const g = this.model.group(level, number);
-      if (g) value = { indices: this.model.members(level, number), title: shown(g.name, 60), color: g.color };
+      if (g) value = { indices: this.model.members(level, number), title: shown(g.name, 60), color: g.color, size: g.size };
     } else if (lasso) {
       const polygon = lasso.split(";").map((p) => p.split(",").map(Number));
       value = { indices: this.model.inside(polygon), title: "Selection", color: null };

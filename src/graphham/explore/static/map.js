@@ -22,6 +22,8 @@ export class MapView {
   }
 
   get pointType() { return this.hasWebGL ? "scattergl" : "scatter"; }
+  /** Rings around thousands of points would hide the map; there boundary nodes are dots. */
+  get isCrowded() { return this.model.size > 10000; }
   get pointSize() {
     const n = this.model.size;
     return n < 4000 ? 6 : n < 20000 ? 4 : 3;
@@ -43,7 +45,7 @@ export class MapView {
   async drawNow() {
     const color = this.state.values.color;
     const base = color === "firm" ? [this.firmTrace()] : this.classTraces(color);
-    const overlays = [this.overlay("boundary"), this.overlay("chosen"), this.overlay("around"), this.overlay("node")];
+    const overlays = [this.overlay("chosen"), this.overlay("boundary"), this.overlay("around"), this.overlay("node")];
     const below = this.density ? [this.densityTrace()] : [];
     this.firstBase = below.length;
     this.numBase = base.length;
@@ -114,7 +116,7 @@ export class MapView {
   overlay(role) {
     const ring = { color: "rgba(0,0,0,0)", line: { color: css("--mark"), width: 1.4 } };
     const marker = {
-      boundary: { ...ring, size: this.pointSize + 3 },
+      boundary: this.isCrowded ? { size: this.pointSize, color: css("--mark") } : { ...ring, size: this.pointSize + 3 },
       chosen: { size: this.pointSize + 1, color: css("--accent"), opacity: 1 },
       around: { ...ring, size: this.pointSize + 5, line: { color: css("--accent"), width: 2 } },
       node: { size: 15, color: "rgba(0,0,0,0)", line: { color: css("--mark"), width: 3 } },
@@ -132,7 +134,8 @@ export class MapView {
     const edge = [];
     if (bar >= 0) {
       const { firm } = model.points;
-      for (let i = 0; i < firm.length; i++) if (firm[i] <= bar) edge.push(i);
+      const among = chosen ? chosen.indices : firm.keys();
+      for (const i of among) if (firm[i] <= bar) edge.push(i);
     }
     const place = (indices) => {
       const { x, y, row } = model.points;
@@ -143,7 +146,8 @@ export class MapView {
       return { x: found.map((f) => f.x), y: found.map((f) => f.y), rows: Uint32Array.from(found, (f) => f.row) };
     };
     const node = this.actions.node();
-    const parts = [place(edge), place(chosen ? chosen.indices : []), infos(node ? node.ego.rows.slice(1) : []), infos(node ? [node.row] : [])];
+    // Boundary marks lie above the chosen group's points, so they come later.
+    const parts = [place(chosen ? chosen.indices : []), place(edge), infos(node ? node.ego.rows.slice(1) : []), infos(node ? [node.row] : [])];
     const first = this.firstBase + this.numBase;
     const overlays = [0, 1, 2, 3].map((i) => first + i);
     parts.forEach((p, i) => (this.rows[first + i] = p.rows));
@@ -160,11 +164,11 @@ export class MapView {
       x: each((t) => data[t].x, (i) => parts[i].x),
       y: each((t) => data[t].y, (i) => parts[i].y),
       "marker.opacity": each(() => opacity, () => 1),
-      "marker.color": each((t) => data[t].marker.color, (i) => (i === 1 ? color : "rgba(0,0,0,0)")),
+      "marker.color": each((t) => data[t].marker.color, (i) => (i === 0 ? color : i === 1 && this.isCrowded ? css("--mark") : "rgba(0,0,0,0)")),
     }, traces);
     this.root.dataset.chosen = String(chosen ? chosen.indices.length : 0);
     this.root.dataset.boundary = String(edge.length);
-    byId("barnote").textContent = values.bar > 0 ? `least firm ${values.bar}%: ${count(edge.length)} nodes` : "off";
+    byId("barnote").textContent = values.bar > 0 ? `least firm ${values.bar}%: ${count(edge.length)} nodes${chosen ? " here" : ""}` : "off";
     const note = this.model.isWhole ? "" : ` Drawn: ${count(model.size)} of ${count(this.windowTotal || model.overview.numNodes)} nodes${this.windowTotal ? " in this window" : ", a fixed sample over the density of all"}.`;
     byId("mapnote").textContent = this.mapNote + note;
   }

@@ -33,7 +33,7 @@ export class ServerSource {
   search(text) { return this.json("api/search?q=" + encodeURIComponent(text)); }
   async attribute(kind, code) { return new Uint32Array(await this.binary(`api/attribute?kind=${kind}&code=${code}`)); }
   async rename(level, group, name) { return (await this.post("api/rename", { level, group, name })).json(); }
-  async exportRows(rows, format) { return (await this.post("api/export", { rows: Array.from(rows), format })).blob(); }
+  async exportRows(rows, format, group) { return (await this.post("api/export", group ? { group, format } : { rows: Array.from(rows), format })).blob(); }
 }
 
 /** Answers from what the static copy holds; the same questions, without a server. */

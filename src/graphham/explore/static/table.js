@@ -27,7 +27,8 @@ export class TableView {
     const chosen = this.actions.chosen();
     const all = this.indices();
     const title = chosen ? chosen.title : "All nodes";
-    byId("tabletitle").textContent = `${title}: ${count(all.length)} nodes` + (model.isWhole ? "" : " of those drawn");
+    const total = chosen && chosen.size ? chosen.size : chosen ? all.length : model.overview.numNodes;
+    byId("tabletitle").textContent = `${title}: ${count(total)} nodes` + (model.isWhole ? "" : `, ${count(all.length)} of them drawn and listed`);
     byId("clear").hidden = !chosen && !this.actions.node();
     const names = ["id", ...model.levels.map((_, l) => "group" + (l + 1)), ...(model.overview.labels.length ? ["label"] : []), "firm"];
     const titles = { id: "Node", label: "Label", firm: "Concentration" };
@@ -50,7 +51,7 @@ export class TableView {
         model.overview.labels.length ? el("td", {}, info.label >= 0 ? shown(model.overview.labels[info.label].name, 40) : "–") : null,
         el("td", { className: "n" }, info.firm.toFixed(4)));
     });
-    if (order.length > SHOWN_ROWS) lines.push(el("tr", {}, el("td", { colspan: names.length, className: "note" }, `The first ${SHOWN_ROWS} of ${count(order.length)}; an export holds all.`)));
+    if (order.length > SHOWN_ROWS) lines.push(el("tr", {}, el("td", { colspan: names.length, className: "note" }, `The first ${SHOWN_ROWS} of ${count(order.length)}; an export holds all of them.`)));
     this.box.querySelector("thead").replaceChildren(head);
     this.box.querySelector("tbody").replaceChildren(...lines);
   }
@@ -58,7 +59,8 @@ export class TableView {
   async save(format) {
     try {
       const rows = this.indices().map((i) => this.model.points.row[i]);
-      const blob = await this.model.source.exportRows(rows, format);
+      // A group is exported whole, whether all of it is drawn or not.
+      const blob = await this.model.source.exportRows(rows, format, this.state.values.group);
       const link = el("a", { href: URL.createObjectURL(blob), download: "selection." + format });
       link.click();
       setTimeout(() => URL.revokeObjectURL(link.href), 10000);
