@@ -9,6 +9,7 @@ import pyarrow.csv as csv
 import pyarrow.parquet as pq
 import pytest
 
+from graphham.explore import answers
 from graphham.explore.export import export_static
 from graphham.explore.launch import RunningExplorer
 from graphham.report import write_report
@@ -212,6 +213,41 @@ def test_a_feature_search_selects_its_nodes(tab: Tab, served: RunningExplorer) -
     column = served.explorer.view.graph.features[:, 7]  # type: ignore[union-attr,index]
     assert int(page.get_attribute("#map", "data-chosen")) == column.nnz
     tab.check()
+
+
+def test_a_large_run_shows_a_sample_and_then_the_window(
+    tab: Tab, small_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers, "WHOLE", 100)
+    monkeypatch.setattr(answers, "SAMPLE", 60)
+    with RunningExplorer(small_run) as running:
+        page = tab.open(f"{running.address}#group={GROUP}")
+        assert "Drawn: 60 of 240 nodes" in page.inner_text("#mapnote")
+        assert page.evaluate("document.getElementById('map').data[0].type") == "heatmap"
+        run = running.explorer.view.run
+        size = int(run.hierarchy.sizes[1][1])
+        assert f"{size} nodes, {page.get_attribute('#map', 'data-chosen')} of them" in (
+            page.inner_text("#tabletitle")
+        )
+        with page.expect_download() as waiting:
+            page.click("#parquet")
+        assert sorted(pq.read_table(waiting.value.path())["id"].to_pylist()) == sorted(
+            members(run, 2, 1)
+        )
+        page.focus("#map")
+        for _ in range(4):
+            page.keyboard.press("+")
+        page.wait_for_function("document.getElementById('mapnote').textContent.includes('window')")
+        x0, x1, y0, y1 = page.evaluate(
+            "new URLSearchParams(location.hash.slice(1)).get('range').split(',').map(Number)"
+        )
+        xy = running.explorer.layout.xy
+        inside = (xy[:, 0] >= x0) & (xy[:, 0] <= x1) & (xy[:, 1] >= y0) & (xy[:, 1] <= y1)
+        page.wait_for_function(
+            "count => document.getElementById('mapnote').textContent.includes(`of ${count} nodes`)",
+            arg=int(inside.sum()),
+        )
+        tab.check()
 
 
 def test_report_and_static_copy_work_from_files(tab: Tab, small_run: Path, tmp_path: Path) -> None:

@@ -46,20 +46,20 @@ class Explorer:
     Args:
         run: The run, or its folder.
         graph: The graph, for runs that do not keep it.
-        whole: Most nodes to send to the page one by one.
-        sample: Most nodes to send at once of a larger run.
+        whole: Most nodes to send to the page one by one; ``WHOLE`` if not given.
+        sample: Most nodes to send at once of a larger run; ``SAMPLE`` if not given.
     """
 
     def __init__(
         self,
         run: Run | str | Path,
         graph: Graph | None = None,
-        whole: int = WHOLE,
-        sample: int = SAMPLE,
+        whole: int | None = None,
+        sample: int | None = None,
     ) -> None:
         self.view = RunView.of(run, graph)
-        self.is_large = self.view.num_nodes > whole
-        self._sample = sample
+        self.is_large = self.view.num_nodes > (WHOLE if whole is None else whole)
+        self._sample = SAMPLE if sample is None else sample
         self.attention = AttentionCache(self.view)
         self._lock = threading.Lock()
         self._map_lock = threading.Lock()
