@@ -216,15 +216,25 @@ def test_without_a_validator_the_last_state_stays():
         assert torch.equal(value, last.model.state_dict()[name])
 
 
-def test_the_running_average_is_one():
-    trainer = make_trainer(**{"train.epochs": 6, "train.average": 0.8, "model.nesting": "none"})
+@pytest.mark.parametrize("nesting", ["none", "graft"])
+def test_the_running_average_is_a_mean_first_and_forgets_later(nesting):
+    trainer = make_trainer(
+        **{
+            "train.epochs": 9,
+            "train.average": 0.6,
+            "train.graft_at": 0.25,
+            "model.nesting": nesting,
+        }
+    )
     states = []
-    for epoch in range(6):
+    for epoch in range(9):
         trainer._epoch(epoch)
         states.append({k: v.clone() for k, v in trainer.model.state_dict().items()})
-    expected = {k: v.double() for k, v in states[0].items()}
-    for state in states[1:]:
-        expected = {k: 0.8 * expected[k] + 0.2 * state[k].double() for k in expected}
+    since = states[trainer.graft_epoch or 0 :]
+    expected = {k: v.double() for k, v in since[0].items()}
+    for count, state in enumerate(since[1:], 1):
+        keep = min(0.6, count / (count + 1))  # the mean of two, then less and less of the old
+        expected = {k: keep * v + (1 - keep) * state[k].double() for k, v in expected.items()}
     for name, value in trainer.average.items():
         torch.testing.assert_close(value.double(), expected[name], atol=1e-5, rtol=1e-4)
 

@@ -171,12 +171,18 @@ class Trainer:
         self.history.append(record)
 
     def _update_average(self, epoch: int) -> None:
-        """Move the running average of the weights; it starts anew with the graft."""
-        keep = self.config.train.average
-        if not keep:
+        """Move the running average of the weights; it starts anew with the graft.
+
+        At first it is the plain mean of the epochs since then, so that a few long epochs are not
+        all spent on forgetting the first one.
+        """
+        if not self.config.train.average:
             return
+        graft = self.graft_epoch
+        count = epoch - graft if graft is not None and epoch >= graft else epoch
+        keep = min(self.config.train.average, count / (count + 1))
         state = self.model.state_dict()
-        if self.average is None or epoch == self.graft_epoch:
+        if self.average is None or not count:
             self.average = {name: value.clone() for name, value in state.items()}
             return
         for name, value in state.items():
