@@ -61,6 +61,18 @@ _METHODS: dict[str, tuple[str, str, str, frozenset[str]]] = {
         "graph attention network, eight heads, two layers",
         _BOTH,
     ),
+    "graphstone": (
+        "graphham.baselines.graphstone",
+        "GraphSTONE",
+        "GraphSTONE: structural topics of anonymous walks guide convolutions",
+        _BOTH,
+    ),
+    "hgcn": (
+        "graphham.baselines.hgcn",
+        "HGCN",
+        "H-GCN: convolutions down and up four coarser graphs",
+        _CLASSIFY,
+    ),
     "logreg": (
         "graphham.baselines.linear",
         "LogisticRegression",

@@ -36,6 +36,10 @@ def quick_settings(name: str) -> dict[str, Any]:
         return {"dim": 16, "epochs": 30, "groups": (6, 2), "settings": {"loss.walks": 1}}
     if name in ("graphsage", "gat", "mlp"):
         return {"dim": 16, "epochs": 30, "lr": 0.02}
+    if name == "graphstone":
+        return {"dim": 16, "epochs": 30, "hidden": 16, "lr": 0.02}
+    if name == "hgcn":
+        return {"dim": 16, "epochs": 40, "levels": 2}
     if name == "deepwalk":
         return {"dim": 16, "walks": 10, "walk_length": 20}
     return {"dim": 16}
@@ -179,7 +183,7 @@ def test_saving_and_loading_is_equal_to_the_bit(name: str, task: str, tmp_path: 
 @pytest.mark.parametrize(("name", "task"), _FITS)
 def test_transform_repeats_the_fit_or_says_why_not(name: str, task: str, tmp_path: Path) -> None:
     method = fitted(name, task)
-    if name not in (*_HAM, "graphsage", "gat", "mlp"):
+    if name not in (*_HAM, "graphsage", "gat", "mlp", "graphstone"):
         with pytest.raises(InputError, match="cannot place"):
             method.transform(planted())
         return
@@ -189,7 +193,9 @@ def test_transform_repeats_the_fit_or_says_why_not(name: str, task: str, tmp_pat
     np.testing.assert_array_equal(load_method(tmp_path / "kept").transform(planted()), vectors)
 
 
-@pytest.mark.parametrize("name", ["graphsage", "gat", "sgc", "mlp", "deepwalk", "logreg"])
+@pytest.mark.parametrize(
+    "name", ["graphsage", "gat", "sgc", "mlp", "deepwalk", "logreg", "hgcn", "graphstone"]
+)
 def test_several_labels_per_node(name: str) -> None:
     codes = planted().labels.codes  # type: ignore[union-attr]
     both = np.zeros((_NUM_NODES, 3), dtype=bool)
@@ -202,7 +208,9 @@ def test_several_labels_per_node(name: str) -> None:
     assert (said == both[rows()[2]]).mean() > 0.7
 
 
-@pytest.mark.parametrize("name", ["graphsage", "gat", "deepwalk", "smoothed", "sgc", "graphham"])
+@pytest.mark.parametrize(
+    "name", ["graphsage", "gat", "deepwalk", "smoothed", "sgc", "graphham", "graphstone"]
+)
 def test_a_graph_without_features_is_served(name: str) -> None:
     task = "classify" if name == "sgc" else "embed"
     graph = replace(planted(), features=None)

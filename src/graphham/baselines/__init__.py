@@ -15,6 +15,8 @@ _HOMES = {
     "GAT": "gat",
     "GraphHAMMethod": "ham",
     "GraphSAGE": "sage",
+    "GraphSTONE": "graphstone",
+    "HGCN": "hgcn",
     "LogisticRegression": "linear",
     "MLP": "linear",
     "Method": "base",
