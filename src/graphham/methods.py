@@ -97,6 +97,18 @@ _METHODS: dict[str, tuple[str, str, str, frozenset[str]]] = {
         "skip-gram vectors of random walks, no features",
         _BOTH,
     ),
+    "gne": (
+        "graphham.baselines.gne",
+        "GNE",
+        "GNE: siblings of a tree of communities on spheres, no features",
+        _BOTH,
+    ),
+    "spacene": (
+        "graphham.baselines.spacene",
+        "SpaceNE",
+        "SpaceNE: nested subspaces along a tree of communities, no features",
+        _BOTH,
+    ),
     "smoothed": (
         "graphham.baselines.untrained",
         "SmoothedFeatures",

@@ -40,6 +40,10 @@ def quick_settings(name: str) -> dict[str, Any]:
         return {"dim": 16, "epochs": 30, "hidden": 16, "lr": 0.02}
     if name == "hgcn":
         return {"dim": 16, "epochs": 40, "levels": 2}
+    if name == "gne":
+        return {"dim": 16, "steps": 300, "sphere_steps": 200}
+    if name == "spacene":
+        return {"dim": 16, "walks": 20}
     if name == "deepwalk":
         return {"dim": 16, "walks": 10, "walk_length": 20}
     return {"dim": 16}

@@ -13,6 +13,7 @@ _HOMES = {
     "CommonNeighbors": "untrained",
     "DeepWalk": "deepwalk",
     "GAT": "gat",
+    "GNE": "gne",
     "GraphHAMMethod": "ham",
     "GraphSAGE": "sage",
     "GraphSTONE": "graphstone",
@@ -23,6 +24,7 @@ _HOMES = {
     "PlainFeatures": "untrained",
     "SmoothedFeatures": "untrained",
     "SmoothedRegression": "linear",
+    "SpaceNE": "spacene",
 }
 
 __all__ = sorted(_HOMES)
