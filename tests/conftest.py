@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# The first torch or numba call is slower than hypothesis' default deadline; derandomize keeps CI repeatable.
+# The first torch or numba call is slower than hypothesis' default deadline; derandomize keeps CI
+# repeatable.
 settings.register_profile("graphham", deadline=None, derandomize=True)
 settings.load_profile("graphham")
 

@@ -37,7 +37,10 @@ def check_file(source: str | os.PathLike[str], what: str) -> Path:
     except (OSError, ValueError):
         raise InputError(f"the {what} file {path} does not exist; check the path") from None
     if path.is_dir():
-        raise InputError(f"{path} is a folder where a file of {what}s was expected; name a file in it ({_FORMATS})")
+        raise InputError(
+            f"{path} is a folder where a file of {what}s was expected; name a file in it "
+            f"({_FORMATS})"
+        )
     if path.is_file() and found.st_size == 0:
         raise InputError(f"the {what} file {path} is empty; it needs at least one row")
     if not os.access(path, os.R_OK):
