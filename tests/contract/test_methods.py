@@ -198,7 +198,19 @@ def test_transform_repeats_the_fit_or_says_why_not(name: str, task: str, tmp_pat
 
 
 @pytest.mark.parametrize(
-    "name", ["graphsage", "gat", "sgc", "mlp", "deepwalk", "logreg", "hgcn", "graphstone"]
+    "name",
+    [
+        "graphsage",
+        "gat",
+        "sgc",
+        "mlp",
+        "deepwalk",
+        "logreg",
+        "hgcn",
+        "graphstone",
+        "gne",
+        "spacene",
+    ],
 )
 def test_several_labels_per_node(name: str) -> None:
     codes = planted().labels.codes  # type: ignore[union-attr]
@@ -213,7 +225,8 @@ def test_several_labels_per_node(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["graphsage", "gat", "deepwalk", "smoothed", "sgc", "graphham", "graphstone"]
+    "name",
+    ["graphsage", "gat", "deepwalk", "smoothed", "sgc", "graphham", "graphstone", "gne", "spacene"],
 )
 def test_a_graph_without_features_is_served(name: str) -> None:
     task = "classify" if name == "sgc" else "embed"
