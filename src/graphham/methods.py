@@ -97,6 +97,24 @@ _METHODS: dict[str, tuple[str, str, str, frozenset[str]]] = {
         "skip-gram vectors of random walks, no features",
         _BOTH,
     ),
+    "deepmincut": (
+        "graphham.baselines.deepmincut",
+        "DeepMinCut",
+        "communities by a normalised minimum cut, no features",
+        _BOTH,
+    ),
+    "deepmincut-features": (
+        "graphham.baselines.deepmincut",
+        "DeepMinCutFeatures",
+        "the same, memberships computed from features",
+        _BOTH,
+    ),
+    "asp2vec": (
+        "graphham.baselines.asp2vec",
+        "Asp2Vec",
+        "skip-gram with several aspects per node, no features",
+        _BOTH,
+    ),
     "gne": (
         "graphham.baselines.gne",
         "GNE",

@@ -46,6 +46,8 @@ def quick_settings(name: str) -> dict[str, Any]:
         return {"dim": 16, "walks": 20}
     if name == "deepwalk":
         return {"dim": 16, "walks": 10, "walk_length": 20}
+    if name == "asp2vec":
+        return {"dim": 16, "walks": 4, "warmup": 4, "walk_length": 40}
     return {"dim": 16}
 
 
@@ -187,7 +189,7 @@ def test_saving_and_loading_is_equal_to_the_bit(name: str, task: str, tmp_path: 
 @pytest.mark.parametrize(("name", "task"), _FITS)
 def test_transform_repeats_the_fit_or_says_why_not(name: str, task: str, tmp_path: Path) -> None:
     method = fitted(name, task)
-    if name not in (*_HAM, "graphsage", "gat", "mlp", "graphstone"):
+    if name not in (*_HAM, "graphsage", "gat", "mlp", "graphstone", "deepmincut-features"):
         with pytest.raises(InputError, match="cannot place"):
             method.transform(planted())
         return
@@ -210,6 +212,9 @@ def test_transform_repeats_the_fit_or_says_why_not(name: str, task: str, tmp_pat
         "graphstone",
         "gne",
         "spacene",
+        "asp2vec",
+        "deepmincut",
+        "deepmincut-features",
     ],
 )
 def test_several_labels_per_node(name: str) -> None:
@@ -226,7 +231,20 @@ def test_several_labels_per_node(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["graphsage", "gat", "deepwalk", "smoothed", "sgc", "graphham", "graphstone", "gne", "spacene"],
+    [
+        "graphsage",
+        "gat",
+        "deepwalk",
+        "smoothed",
+        "sgc",
+        "graphham",
+        "graphstone",
+        "gne",
+        "spacene",
+        "asp2vec",
+        "deepmincut",
+        "deepmincut-features",
+    ],
 )
 def test_a_graph_without_features_is_served(name: str) -> None:
     task = "classify" if name == "sgc" else "embed"

@@ -10,7 +10,10 @@ from typing import Any
 
 _HOMES = {
     "AdamicAdar": "untrained",
+    "Asp2Vec": "asp2vec",
     "CommonNeighbors": "untrained",
+    "DeepMinCut": "deepmincut",
+    "DeepMinCutFeatures": "deepmincut",
     "DeepWalk": "deepwalk",
     "GAT": "gat",
     "GNE": "gne",
