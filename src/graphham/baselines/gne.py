@@ -42,11 +42,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+from scipy.spatial.distance import cdist
 
 from graphham.baselines.base import Method, Rows
 from graphham.baselines.frozen import classify_vectors, undirected
 from graphham.baselines.memory import check_memory
-from graphham.baselines.spheres import place_on_spheres
+from graphham.baselines.spheres import BATCH_ENTRIES, place_on_spheres
 from graphham.baselines.trees import Tree, make_tree
 from graphham.errors import InputError
 from graphham.graph import Graph
@@ -125,13 +126,12 @@ class GNE(Method):
 
     def memory_bytes(self, graph: Graph, tree: Tree) -> int:
         """Return about how much memory a fit takes beyond the graph."""
-        widest = int(tree.num_children().max())
-        squares = 8 * int((tree.num_children() ** 2).sum())
-        return (
-            squares
-            + _COPIES * 8 * widest**2
-            + 40 * (graph.num_nodes + tree.num_groups) * (self.dim)
-        )
+        children = tree.num_children()
+        widest, squares = int(children.max()), int((children**2).sum())
+        # Every group's similarities in float64, and copies of one batch in float32.
+        batch = max(widest * max(widest, self.dim), min(squares, BATCH_ENTRIES))
+        rows = 40 * (graph.num_nodes + tree.num_groups) * self.dim + 40 * graph.num_stored
+        return 8 * squares + _COPIES * 4 * batch + rows
 
     def _fit(
         self,
@@ -166,6 +166,14 @@ class GNE(Method):
             similarity, deviation = sibling_similarity(rows, tree, group)
             alike.append(similarity)
             spread.append(deviation)
+
+        def heard(number: int, total: int, groups: int) -> None:
+            self.history_.append({"epoch": number, "groups": groups})
+            if listener is not None and number == 1:
+                listener.on_start(total, 0)
+            if listener is not None:
+                listener.on_epoch(number, self.history_[-1])
+
         places = place_on_spheres(
             alike,
             self.dim,
@@ -174,7 +182,10 @@ class GNE(Method):
             self.sphere_steps,
             self.lr,
             self.sphere_lr,
+            heard,
         )
+        if listener is not None and self.history_:
+            listener.on_end("complete")
         coordinates = self._arrange(tree, places, alike, spread)
         self.tree_ = tree
         self.embedding_ = coordinates.astype(np.float32)
@@ -199,7 +210,7 @@ class GNE(Method):
             if deviation is None:
                 continue
             similarity = alike[group][len(own) :]
-            apart = np.linalg.norm(spots[len(own) :, None] - spots[None], axis=2)
+            apart = cdist(spots[len(own) :], spots)
             known = similarity > 0
             share = np.where(known, deviation / (3 * np.where(known, similarity, 1.0)), 0.0)
             radius = (share * apart).sum(1) / known.sum(1)

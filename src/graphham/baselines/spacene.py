@@ -34,7 +34,8 @@ walks. Ours: width 128 (64 there); skip-gram with negative samples in one pass o
 Unclear: the scale of the random start; how bases are made orthonormal (the nearest orthonormal
 matrix here); where the published trees came from. Isolated nodes are on no walk and get zeros.
 
-Time: that of the walks, plus steps x (C d^3 + C^2 d^2) for a group of C communities. Memory: a few
+Time: that of the walks, plus steps x (C d^3 + C^2 d^2) for a group of C communities; with hundreds
+of them ``described`` takes fewer steps, so that a group costs minutes at most. Memory: a few
 tables of C d^2 numbers and the vectors; the built tree keeps C below 500.
 """
 

@@ -22,7 +22,7 @@ _CHECK_EVERY = 100
 _TOLERANCE = 1e-3
 _SPHERE_TOLERANCE = 1e-4
 # Entries of the squares solved at once: about 4 million float32 numbers.
-_BATCH_ENTRIES = 1 << 22
+BATCH_ENTRIES = 1 << 22
 
 
 def place_on_spheres(
@@ -33,6 +33,7 @@ def place_on_spheres(
     sphere_steps: int,
     lr: float,
     sphere_lr: float,
+    heard: Callable[[int, int, int], None] | None = None,
 ) -> list[Array]:
     """Place the siblings of every group on a unit sphere.
 
@@ -44,6 +45,7 @@ def place_on_spheres(
         sphere_steps: Most steps for the places.
         lr: Learning rate for the vectors.
         sphere_lr: Learning rate for the places.
+        heard: Told after every batch: its number from 1, the number of batches, groups solved.
 
     Returns:
         One ``(n, dim)`` array of unit vectors per group.
@@ -60,21 +62,25 @@ def place_on_spheres(
             bits = len(similarity).bit_length()
             step = 1 << (bits - 3 if bits > 5 else 3)
             by_size.setdefault(-(-len(similarity) // step) * step, []).append(group)
-    with single_threaded():
-        for size, groups in sorted(by_size.items()):
-            together = max(1, _BATCH_ENTRIES // (size * max(size, dim)))
-            for start in range(0, len(groups), together):
-                batch = groups[start : start + together]
-                places = _solve(
-                    [similarities[g] for g in batch],
-                    [derive_key(key, "start", g) for g in batch],
-                    size,
-                    dim,
-                    (steps, sphere_steps),
-                    (lr, sphere_lr),
-                )
-                for group, place in zip(batch, places, strict=True):
-                    found[group] = place
+    batches: list[tuple[int, list[int]]] = []
+    for size, groups in sorted(by_size.items()):
+        together = max(1, BATCH_ENTRIES // (size * max(size, dim)))
+        starts = range(0, len(groups), together)
+        batches += [(size, groups[start : start + together]) for start in starts]
+    for number, (size, batch) in enumerate(batches, 1):
+        with single_threaded():
+            places = _solve(
+                [similarities[g] for g in batch],
+                [derive_key(key, "start", g) for g in batch],
+                size,
+                dim,
+                (steps, sphere_steps),
+                (lr, sphere_lr),
+            )
+        for group, place in zip(batch, places, strict=True):
+            found[group] = place
+        if heard is not None:
+            heard(number, len(batches), len(batch))
     return found
 
 
@@ -110,7 +116,8 @@ def _solve(
     fitted = _descend(predict, start, steps[0], rates[0], _TOLERANCE)[0]
     centered = fitted - (fitted * real[..., None]).sum(1, keepdim=True) / numbers[:, None, None]
     pairs = (real[:, :, None] & real[:, None]).float()
-    apart = torch.cdist(fitted, fitted).square() * pairs
+    exact = "donot_use_mm_for_euclid_dist"
+    apart = torch.cdist(fitted, fitted, compute_mode=exact).square() * pairs
     apart /= apart.norm(dim=(1, 2), keepdim=True).clamp_min(1e-12)
 
     def project(live: Tensor, parts: list[Tensor]) -> Tensor:

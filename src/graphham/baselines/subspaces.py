@@ -24,6 +24,8 @@ _CHECK_EVERY = 20
 _TOLERANCE = 1e-5
 # Where the penalty on singular values changes from one branch to the other.
 _DELTA = 10.0
+# Bound on steps x communities^2 x width^2: a few minutes on one core.
+_WORK = 2e11
 
 
 def subspace_loss(bases: Tensor, grams: Tensor, alpha: float) -> Tensor:
@@ -59,17 +61,18 @@ def fit_subspaces(grams: Array, drop: int, alpha: float, steps: int, lr: float) 
         grams: ``(communities, width, width)``.
         drop: Directions each subspace gives up; below the width.
         alpha: Weight of the inner products.
-        steps: Most steps; fewer when the loss settles.
+        steps: Most steps; fewer when the loss settles, or with hundreds of communities.
         lr: Learning rate.
 
     Returns:
         ``(communities, width, width - drop)`` with orthonormal columns.
     """
-    width = grams.shape[1]
+    count, width, _ = grams.shape
+    steps = min(steps, max(10, int(_WORK / (count * width) ** 2)))
     total = grams.sum(0)
     inputs = torch.from_numpy(grams / max(float(np.trace(total)), 1e-300))
     main = np.linalg.eigh(total)[1][:, drop:]
-    bases = torch.from_numpy(np.broadcast_to(main, (len(grams), width, width - drop)).copy())
+    bases = torch.from_numpy(np.broadcast_to(main, (count, width, width - drop)).copy())
     best, best_loss = bases.clone(), torch.inf
     bases.requires_grad_()
     # Inputs are scaled to a total of 1, so slopes may be far below Adam's usual safeguard.
