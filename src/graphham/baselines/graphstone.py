@@ -24,6 +24,10 @@ matrix of that size), no word in fewer than 50 documents (2% of a small graph's 
 for GraphSAGE here, instead of 6000 steps of 100 nodes at rate 0.002. Edge weights, where a graph
 has them, multiply the topic products.
 
+Measured on Cora (logistic regression, 80% of the labels, five random splits, one seed): micro-F1
+0.832, macro-F1 0.818; ``released`` 0.842 and 0.828. The authors' code, at a sixth of its steps and
+with substitute features, gave 0.819 and 0.813.
+
 What is unclear: how topics and indicators enter the second network (side by side here), the first
 layer's normalisation, and the features of the authors' Cora, which were reduced and not published.
 
@@ -196,8 +200,8 @@ class GraphSTONE(NetworkMethod):
         layers: Number of layers.
         memory_gib: Refuse topics that would take more; more than the machine has free when not
             given.
-        **settings: Those of :class:`NetworkMethod`; ``average`` and ``patience`` have no effect
-            without labels.
+        **settings: Those of :class:`NetworkMethod`; ``patience`` has no effect, as no label stops
+            the training.
     """
 
     name: ClassVar[str] = "graphstone"
