@@ -137,8 +137,9 @@ CHANGES: dict[str, dict[str, Any]] = {
     "four-heads": {"model.heads": 4},
     "residual": {"model.residual": True},
     "no-averaging": {"train.average": 0.0},
-    "paper": {"preset": "paper"},
-    "paper-balanced": {"preset": "paper", "loss.balance_weight": 0.5},
+    # Five walks a node and epoch instead of fifty: ten times cheaper, and still five hundred walks.
+    "paper": {"preset": "paper", "loss.walks": 5},
+    "paper-balanced": {"preset": "paper", "loss.walks": 5, "loss.balance_weight": 0.5},
 }
 
 

@@ -18,7 +18,5 @@ def shared_data() -> Path:
     named = os.environ.get("GRAPHHAM_DATA")
     folder = Path(named) if named else Path(__file__).resolve().parents[2] / "shared" / "data"
     if not folder.is_dir():
-        pytest.skip(
-            f"the raw data folder {folder} is not here; set GRAPHHAM_DATA to run this test"
-        )
+        pytest.skip(f"the raw data folder {folder} is not here; set GRAPHHAM_DATA to run this test")
     return folder
