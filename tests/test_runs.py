@@ -567,3 +567,16 @@ def test_kill_minus_nine_while_replacing_a_run_never_loses_it(tmp_path: Path) ->
         run.result().validate()
         start_run(out, {}, overwrite=True).close()
         shutil.rmtree(tmp_path / f"run{attempt}.partial")
+
+
+def test_a_partial_folder_killed_at_its_birth_can_be_replaced(tmp_path: Path) -> None:
+    partial = tmp_path / "run.partial"
+    partial.mkdir()
+    (partial / ".config.toml.1234.tmp").write_bytes(b"seed")
+    start_run(tmp_path / "run", {"seed": 1}, overwrite=True).close()
+    assert (partial / "config.toml").is_file()
+    (partial / "config.toml").unlink()
+    (partial / "thesis.txt").write_text("mine")
+    with pytest.raises(InputError, match="not a run folder"):
+        start_run(tmp_path / "run", {"seed": 1}, overwrite=True)
+    assert (partial / "thesis.txt").read_text() == "mine"

@@ -297,7 +297,9 @@ def _check_replaceable(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         if not any(path.iterdir()):
             return
-        if path.name.endswith(".partial") and (path / "config.toml").is_file():
+        # A kill while the folder was begun or removed leaves parts of ours without their config.
+        ours = all(_is_ours(part.name) for part in path.iterdir())
+        if path.name.endswith(".partial") and (ours or (path / "config.toml").is_file()):
             return
         with contextlib.suppress(InputError):
             read_summary(path)
