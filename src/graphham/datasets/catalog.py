@@ -379,6 +379,6 @@ def dataset_info(name: str) -> DatasetInfo:
     if name in CATALOG:
         return CATALOG[name]
     plain = name.strip().lower().replace("_", "-")
-    near = difflib.get_close_matches(plain, CATALOG, n=1, cutoff=0.4)
+    near = difflib.get_close_matches(plain, CATALOG, n=1, cutoff=0.6)
     hint = f"did you mean {near[0]!r}?" if near else f"known names: {', '.join(CATALOG)}"
     raise InputError(f"{name!r} is not the name of a dataset ({hint})")
