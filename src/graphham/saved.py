@@ -254,6 +254,8 @@ def _read_parquet(path: Path) -> pa.Table:
     import pyarrow.parquet as pq
 
     try:
-        return pq.read_table(path)
+        # Not pq.read_table, which loads pandas and the dataset machinery for one plain file.
+        with pq.ParquetFile(path) as file:
+            return file.read()
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"{path} is damaged ({error}); fit the run again") from error

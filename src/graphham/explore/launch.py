@@ -31,7 +31,12 @@ class RunningExplorer:
     """
 
     def __init__(self, run: Run | str | Path, port: int = 0, graph: Graph | None = None) -> None:
-        self._socket, server, self.explorer, self._worker = _prepare(run, port, graph)
+        self._socket = _listen(port)
+        try:
+            server, self.explorer, self._worker = _prepare(run, self._socket, graph)
+        except BaseException:
+            self._socket.close()
+            raise
         self.port = int(self._socket.getsockname()[1])
         self._server = server
         self._thread = threading.Thread(
@@ -83,13 +88,14 @@ def serve(
         open_browser: Open the page in the user's browser.
         announce: Called with the address.
     """
-    listening, server, explorer, worker = _prepare(run, port, graph)
-    address = f"http://{HOST}:{listening.getsockname()[1]}/"
-    announce(address)
-    if open_browser:
-        # The socket already listens, so the browser waits for the first answer.
-        threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+    listening = _listen(port)
     with listening:
+        address = f"http://{HOST}:{listening.getsockname()[1]}/"
+        announce(address)
+        if open_browser:
+            # The browser starts while the run is still being read.
+            threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+        server, explorer, worker = _prepare(run, listening, graph)
         try:
             server.run(sockets=[listening])
         finally:
@@ -102,16 +108,27 @@ def serve(
 
 
 def _prepare(
-    run: Run | str | Path, port: int, graph: Graph | None
-) -> tuple[socket.socket, Any, Explorer, threading.Thread]:
-    need("fastapi", "the explorer")
-    need("uvicorn", "the explorer")
+    run: Run | str | Path, listening: socket.socket, graph: Graph | None
+) -> tuple[Any, Explorer, threading.Thread]:
     import uvicorn
 
     from graphham.explore.answers import Explorer
     from graphham.explore.server import make_app
 
     explorer = Explorer(run, graph)
+    app = make_app(explorer, int(listening.getsockname()[1]))
+    config = uvicorn.Config(
+        app, log_level="error", access_log=False, lifespan="off", ws="none", server_header=False
+    )
+    worker = threading.Thread(target=explorer.prepare_later, daemon=True)
+    worker.start()
+    return uvicorn.Server(config), explorer, worker
+
+
+def _listen(port: int) -> socket.socket:
+    """Take the port; whoever asks before the server is there waits for its first answer."""
+    need("fastapi", "the explorer")
+    need("uvicorn", "the explorer")
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -122,10 +139,4 @@ def _prepare(
             f"port {port} cannot be used ({error.strerror}); leave out --port to take a free one"
         ) from None
     listening.listen(64)
-    app = make_app(explorer, int(listening.getsockname()[1]))
-    config = uvicorn.Config(
-        app, log_level="error", access_log=False, lifespan="off", ws="none", server_header=False
-    )
-    worker = threading.Thread(target=explorer.prepare_later, daemon=True)
-    worker.start()
-    return listening, uvicorn.Server(config), explorer, worker
+    return listening

@@ -38,6 +38,7 @@ _HEADERS = {
     "Cache-Control": "no-store",
 }
 _TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
+PLOTLY = "plotly.min.js"
 _BINARY = "application/octet-stream"
 _MOST_BYTES = 64 << 20
 
@@ -49,8 +50,12 @@ def static_files() -> dict[str, tuple[bytes, str]]:
         kind = _TYPES.get("." + file.name.rpartition(".")[2])
         if kind is not None:
             found[file.name] = (file.read_bytes(), f"{kind}; charset=utf-8")
-    found["plotly.min.js"] = (plotly_source().encode(), "text/javascript; charset=utf-8")
     return found
+
+
+def plotly_file() -> tuple[bytes, str]:
+    """Return plotly.js and its type; it is large, so only whoever asks reads it."""
+    return plotly_source().encode(), "text/javascript; charset=utf-8"
 
 
 def make_app(explorer: Explorer, port: int) -> FastAPI:
@@ -94,6 +99,9 @@ def make_app(explorer: Explorer, port: int) -> FastAPI:
 
     @app.get("/static/{name}")
     def static(name: str) -> Response:
+        if name == PLOTLY:
+            data, kind = plotly_file()
+            return Response(data, media_type=kind)
         return _file(pages, name)
 
     _add_answers(app, explorer)

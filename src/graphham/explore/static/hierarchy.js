@@ -20,8 +20,12 @@ export class HierarchyView {
     }
   }
 
+  get open() {
+    return ["tree", "treemap", "flow"].includes(this.state.values.tab) ? this.state.values.tab : "tree";
+  }
+
   async draw() {
-    const open = ["tree", "treemap", "flow"].includes(this.state.values.tab) ? this.state.values.tab : "tree";
+    const open = this.open;
     for (const tab of this.tabs) {
       const is = tab.dataset.tab === open;
       tab.setAttribute("aria-selected", String(is));

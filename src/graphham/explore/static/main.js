@@ -3,6 +3,7 @@ import { byId, shown, el, count, say } from "./dom.js";
 import { ServerSource, StaticSource } from "./source.js";
 import { State, groupOf } from "./state.js";
 import { Model } from "./model.js";
+import { breathe, loadPlotly, paintFirst, unpaint } from "./paint.js";
 import { MapView } from "./map.js";
 import { HierarchyView } from "./hierarchy.js";
 import { PanelView } from "./panel.js";
@@ -186,9 +187,17 @@ async function start() {
     if (mine === turn) document.documentElement.dataset.busy = "no";
   });
 
-  if (overview.isLarge && !held) actions.map.density = await source.density();
-  await actions.load();
+  // First what needs no plotly: the table, the tree, the panel and a painted map.
+  actions.panel.draw();
+  actions.table.draw();
+  if (actions.hierarchy.open === "tree") actions.hierarchy.drawTree();
+  paintFirst(model, state.values.color, actions.map.range());
+  document.documentElement.dataset.shown = "yes";
+  await breathe();
+  const [density] = await Promise.all([overview.isLarge && !held ? source.density() : null, loadPlotly(), actions.load()]);
+  actions.map.density = density;
   await actions.redraw();
+  unpaint();
   if (overview.isLarge && state.values.range) await actions.map.loadWindow();
   document.documentElement.dataset.busy = "no";
   document.documentElement.dataset.ready = "yes";

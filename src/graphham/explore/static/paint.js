@@ -1,0 +1,64 @@
+// The first picture of the map, painted before plotly is there: plotly takes a second to start, and
+// a person who waits for the map should see it meanwhile.
+import { byId } from "./dom.js";
+
+/** Loads plotly, which the page needs for everything that zooms. @returns {Promise<void>} */
+export function loadPlotly() {
+  return new Promise((done, fail) => {
+    const script = document.createElement("script");
+    script.src = document.documentElement.dataset.plotly || "";
+    script.onload = () => done();
+    script.onerror = () => fail(new Error("plotly.js is missing beside this page"));
+    document.head.append(script);
+  });
+}
+
+/** Lets the browser show what it has; a page in the background shows nothing and must not wait. */
+export function breathe() {
+  return new Promise((done) => {
+    requestAnimationFrame(() => setTimeout(done, 0));
+    setTimeout(done, 150);
+  });
+}
+
+/** Paints the points where plotly will draw them.
+ * @param {import("./model.js").Model} model
+ * @param {string} color
+ * @param {number[] | null} range
+ */
+export function paintFirst(model, color, range) {
+  const map = byId("map");
+  const { clientWidth: width, clientHeight: height } = map;
+  const { x, y, firm } = model.points;
+  if (!width || !height || !x.length) return;
+  const canvas = document.createElement("canvas");
+  const scale = window.devicePixelRatio || 1;
+  canvas.width = width * scale;
+  canvas.height = height * scale;
+  canvas.className = "first";
+  const pen = canvas.getContext("2d");
+  if (!pen) return;
+  pen.scale(scale, scale);
+  let [x0, x1, y0, y1] = range || [Infinity, -Infinity, Infinity, -Infinity];
+  for (let i = 0; i < x.length && !range; i++) {
+    x0 = Math.min(x0, x[i]); x1 = Math.max(x1, x[i]); y0 = Math.min(y0, y[i]); y1 = Math.max(y1, y[i]);
+  }
+  const zoom = Math.min(width / (x1 - x0 || 1), height / (y1 - y0 || 1)) * (range ? 1 : 0.94);
+  const classes = color === "label" ? model.overview.labels : model.levels[Number(color) - 1];
+  const codes = color === "label" ? model.points.label : model.points["group" + color];
+  const q = model.overview.firm;
+  const size = x.length < 4000 ? 5 : 3;
+  pen.globalAlpha = 0.85;
+  for (let i = 0; i < x.length; i++) {
+    // Cividis runs from blue to yellow; a straight line between its ends is enough for a second.
+    const t = codes ? 0 : Math.max(0, Math.min(1, (firm[i] - q[1]) / (q[99] - q[1] || 1)));
+    pen.fillStyle = codes ? (codes[i] < 0 ? "#9aa0a6" : classes[codes[i]].color) : `rgb(${254 * t},${32 + 200 * t},${77 - 9 * t})`;
+    pen.fillRect(width / 2 + (x[i] - (x0 + x1) / 2) * zoom - size / 2, height / 2 - (y[i] - (y0 + y1) / 2) * zoom - size / 2, size, size);
+  }
+  map.append(canvas);
+}
+
+/** Takes the first picture away once the real map is drawn. */
+export function unpaint() {
+  for (const canvas of document.querySelectorAll("canvas.first")) canvas.remove();
+}
