@@ -108,6 +108,12 @@ class NodeInputs:
             dense = dense * keep / (1 - dropout)
         return FeatureRows(dense=dense)
 
+    def span(self, first: int, last: int) -> FeatureRows:
+        """Return the features of the rows ``first`` to ``last - 1``."""
+        if isinstance(self.features, SparseMatrix):
+            return FeatureRows(self.features.rows(np.arange(first, last)))
+        return FeatureRows(dense=self.features[first:last])
+
     def diffused_rows(self, selection: Any) -> Tensor:
         """Return the diffused vectors of chosen rows (``None`` for all)."""
         return self.diffused if selection is None else self.diffused[torch.tensor(selection)]

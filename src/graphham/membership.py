@@ -17,7 +17,7 @@ from graphham.ops import aggregate
 
 # A hub's thousands of links are far from independent witnesses: beyond about this many, more of
 # them add little.
-_WITNESSES = 64.0
+WITNESSES = 64.0
 _RULED_OUT = -80.0  # log evidence for a parent without children
 
 
@@ -97,7 +97,7 @@ def neighbor_evidence(memberships: Tensor, table: Tensor, block: Block, degrees:
     """
     weights = torch.tensor(block.neighbor_weights).to(memberships)[:, None]
     heard = aggregate(weights, (memberships @ table)[:, None, :], block).squeeze(1)
-    return heard * (degrees / (1 + degrees / _WITNESSES))[:, None]
+    return heard * (degrees / (1 + degrees / WITNESSES))[:, None]
 
 
 def combine_levels(log_evidence: Sequence[Tensor], parents: Sequence[Tensor]) -> list[Tensor]:

@@ -226,7 +226,7 @@ class GraphHAMNet(nn.Module):
                 x = self._dropped(x, generator)
             h = layer.propagate(x, block, z)
             if level + 1 < len(batch.blocks):
-                h = _activate(h, self.config.model.activation)
+                h = activate(h, self.config.model.activation)
             passes.append(LayerPass(x, held, affinity, z, h))
             x = h
         return passes
@@ -333,7 +333,8 @@ class GraphHAMNet(nn.Module):
         return x * keep / (1 - rate)  # type: ignore[no-any-return]
 
 
-def _activate(x: Tensor, name: str) -> Tensor:
+def activate(x: Tensor, name: str) -> Tensor:
+    """Apply a layer's non-linearity."""
     if name == "identity":
         return x
     return F.elu(x) if name == "elu" else F.relu(x)

@@ -1,0 +1,247 @@
+"""Compiled loops of the read-out: all neighbours of a range of nodes, nothing of size edges.
+
+Training keeps what it needs for gradients; reading out does not, so one loop does the work of six:
+scores, both softmaxes, their product, the weighted sum, and how far the two attentions disagree.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphham.jit import Array, exp_below_zero, jit, prefetch
+
+# Source rows are fetched this many edges before they are read.
+_AHEAD = 8
+# Rows of a neighbourhood up to this length stay in the cache between the two passes over them.
+_NEAR = 256
+
+
+@jit
+def attend(
+    indptr: Array,
+    indices: Array,
+    first: int,
+    last: int,
+    self_edge: bool,
+    rows: Array,
+    right: Array,
+    left: Array,
+    pulled: Array,
+    slope: float,
+    out: Array,
+    gap: Array,
+) -> None:
+    """Attend over all neighbours of the nodes ``first`` to ``last - 1`` (E5-E9, A11).
+
+    Args:
+        indptr: ``(num_nodes + 1,)`` int64 row bounds of the whole graph.
+        indices: ``(num_edges,)`` neighbours.
+        first: First target.
+        last: One past the last target.
+        self_edge: Whether a node attends to itself too.
+        rows: ``(num_nodes, heads * dim + groups)``: projected states, then assignments z. Side by
+            side, because both are read for every edge and a row comes from memory at once.
+        right: ``(num_nodes, heads)`` source terms of the node attention.
+        left: ``(last - first, heads)`` target terms.
+        pulled: ``(last - first, groups)`` z_i B, or zero wide without group attention.
+        slope: Slope of the LeakyReLU.
+        out: ``(last - first, heads, dim)``, overwritten with the weighted sums.
+        gap: ``(last - first,)``, overwritten with the mean of alpha log(alpha / lambda).
+    """
+    count, heads, dim = out.shape
+    width, groups = rows.shape[1], pulled.shape[1]
+    begin = heads * dim
+    bend = np.float32(slope)
+    least = np.float32(np.log(1e-12))
+    extra = 1 if self_edge else 0
+    longest = 1
+    for t in range(count):
+        longest = max(longest, indptr[first + t + 1] - indptr[first + t] + extra)
+    near = np.empty(longest, dtype=np.int64)
+    e = np.empty((heads, longest), dtype=np.float32)
+    f = np.empty(longest, dtype=np.float32)
+    w = np.empty((heads, longest), dtype=np.float32)
+    powers = np.empty(longest, dtype=np.float32)
+    group_log = np.empty(longest, dtype=np.float32)
+    mean_alpha = np.empty(longest, dtype=np.float32)
+    end = indptr[last]
+    for t in range(count):
+        low = indptr[first + t]
+        degree = indptr[first + t + 1] - low + extra
+        for m in range(heads):
+            for d in range(dim):
+                out[t, m, d] = np.float32(0.0)
+        gap[t] = np.float32(0.0)
+        if degree == 0:
+            continue
+        if self_edge:
+            near[0] = first + t
+        for k in range(extra, degree):
+            near[k] = indices[low + k - extra]
+        for k in range(degree):
+            # The next target's edges follow in memory, so its rows are already on their way.
+            ahead = low + k - extra + _AHEAD
+            if ahead < end:
+                base = np.int64(indices[ahead]) * width
+                for line in range(0, width, 16):
+                    prefetch(rows, base + line)
+            j = near[k]
+            total = np.float32(0.0)
+            for g in range(groups):
+                total += pulled[t, g] * rows[j, begin + g]
+            f[k] = total
+            for m in range(heads):
+                raw = left[t, m] + right[j, m]
+                e[m, k] = raw if raw > 0 else bend * raw
+        if groups > 0:
+            top = np.float32(-np.inf)
+            for k in range(degree):
+                top = max(top, f[k])
+            total = np.float32(0.0)
+            for k in range(degree):
+                powers[k] = exp_below_zero(f[k] - top)
+            for k in range(degree):
+                total += powers[k]
+            shift = top + np.log(total)
+            for k in range(degree):
+                group_log[k] = max(f[k] - shift, least)
+        else:
+            even = np.float32(-np.log(np.float32(degree)))
+            for k in range(degree):
+                f[k] = np.float32(0.0)
+                group_log[k] = even
+        for k in range(degree):
+            mean_alpha[k] = np.float32(0.0)
+        apart = np.float32(0.0)
+        for m in range(heads):
+            top = np.float32(-np.inf)
+            both = np.float32(-np.inf)
+            for k in range(degree):
+                top = max(top, e[m, k])
+                both = max(both, e[m, k] + f[k])
+            total = np.float32(0.0)
+            mass = np.float32(0.0)
+            for k in range(degree):
+                powers[k] = exp_below_zero(e[m, k] - top)
+                w[m, k] = exp_below_zero(e[m, k] + f[k] - both)
+            for k in range(degree):
+                total += powers[k]
+                mass += w[m, k]
+            scale, share = np.float32(1.0) / total, np.float32(1.0) / mass
+            shift = top + np.log(total)
+            for k in range(degree):
+                w[m, k] *= share
+                alpha = powers[k] * scale
+                mean_alpha[k] += alpha
+                if heads == 1:
+                    apart += alpha * (max(e[m, k] - shift, least) - group_log[k])
+        if heads > 1:
+            for k in range(degree):
+                alpha = max(mean_alpha[k] / np.float32(heads), np.float32(1e-12))
+                apart += alpha * (np.log(alpha) - group_log[k])
+        gap[t] = max(apart / np.float32(degree), np.float32(0.0))
+        k = 0
+        while k + 4 <= degree:
+            if degree > _NEAR:
+                for ahead in range(k + _AHEAD, min(k + _AHEAD + 4, degree)):
+                    for line in range(0, begin, 16):
+                        prefetch(rows, near[ahead] * width + line)
+            j0, j1, j2, j3 = near[k], near[k + 1], near[k + 2], near[k + 3]
+            for m in range(heads):
+                w0, w1, w2, w3 = w[m, k], w[m, k + 1], w[m, k + 2], w[m, k + 3]
+                at = m * dim
+                for d in range(dim):
+                    out[t, m, d] += (
+                        w0 * rows[j0, at + d]
+                        + w1 * rows[j1, at + d]
+                        + w2 * rows[j2, at + d]
+                        + w3 * rows[j3, at + d]
+                    )
+            k += 4
+        while k < degree:
+            j = near[k]
+            for m in range(heads):
+                at = m * dim
+                for d in range(dim):
+                    out[t, m, d] += w[m, k] * rows[j, at + d]
+            k += 1
+
+
+@jit
+def neighbor_mean(
+    indptr: Array,
+    indices: Array,
+    weights: Array,
+    first: int,
+    last: int,
+    values: Array,
+    out: Array,
+) -> None:
+    """Write the mean of the neighbours' values for the nodes ``first`` to ``last - 1``.
+
+    Args:
+        indptr: ``(num_nodes + 1,)`` int64 row bounds of the whole graph.
+        indices: ``(num_edges,)`` neighbours.
+        weights: ``(num_edges,)`` edge weights, or empty for all ones.
+        first: First target.
+        last: One past the last target.
+        values: ``(num_nodes, width)``.
+        out: ``(last - first, width)``, overwritten; zero for a node without neighbours.
+    """
+    count, width = out.shape
+    weighted = len(weights) > 0
+    end = indptr[last]
+    for t in range(count):
+        for d in range(width):
+            out[t, d] = np.float32(0.0)
+        low, high = indptr[first + t], indptr[first + t + 1]
+        total = np.float32(0.0)
+        for k in range(low, high):
+            if k + 2 * _AHEAD < end:
+                base = np.int64(indices[k + 2 * _AHEAD]) * width
+                # A row need not begin on a cache line, so its last entry may lie on one more.
+                for line in range(0, width, 16):
+                    prefetch(values, base + line)
+                prefetch(values, base + width - 1)
+            j = indices[k]
+            weight = weights[k] if weighted else np.float32(1.0)
+            total += weight
+            for d in range(width):
+                out[t, d] += weight * values[j, d]
+        if total > 0:
+            scale = np.float32(1.0) / total
+            for d in range(width):
+                out[t, d] *= scale
+
+
+@jit
+def lead_with_self(
+    indptr: Array, indices: Array, weights: Array, first: int, last: int
+) -> tuple[Array, Array, Array]:
+    """Return the block arrays of some targets with the edge to itself first in each row.
+
+    As :meth:`graphham.blocks.Block.full` does it for all nodes at once: the self edge carries the
+    mean weight of the others.
+    """
+    count = last - first
+    weighted = len(weights) > 0
+    begin = indptr[first]
+    bounds = np.empty(count + 1, dtype=np.int64)
+    kept = np.empty(indptr[last] - begin + count, dtype=np.int32)
+    given = np.ones(len(kept) if weighted else 0, dtype=np.float32)
+    place = 0
+    for t in range(count):
+        low, high = indptr[first + t], indptr[first + t + 1]
+        bounds[t] = place
+        kept[place] = first + t
+        total = 0.0
+        for k in range(low, high):
+            kept[place + 1 + k - low] = indices[k]
+            if weighted:
+                given[place + 1 + k - low] = weights[k]
+                total += weights[k]
+        if weighted and high > low:
+            given[place] = total / (high - low)
+        place += high - low + 1
+    bounds[count] = place
+    return bounds, kept, given

@@ -1,0 +1,337 @@
+"""Read a whole graph layer by layer: every neighbour, a span of nodes at a time.
+
+What is kept for all nodes is one layer's projected states and assignments, the affinities, and the
+output itself; nothing is ever as large as the edges. Spans have fixed bounds and are computed by
+the same calls whoever computes them, so several processes that share the nodes get the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from graphham.attention import MembershipAttention
+from graphham.blocks import Block
+from graphham.graph import Graph
+from graphham.inputs import FeatureRows, NodeInputs
+from graphham.jit import Array, frozen
+from graphham.layer_kernels import attend, lead_with_self, neighbor_mean
+from graphham.membership import WITNESSES
+from graphham.model import GraphHAMNet, activate
+from graphham.ops import aggregate, edge_dot, edge_scores, edge_softmax
+from graphham.ops.attention import runs_reference
+from graphham.parallel.ranks import ALONE, SPAN, Ranks
+
+Floats = npt.NDArray[np.float32]
+_NO_WEIGHTS = frozen(np.empty(0, dtype=np.float32))
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """What the layers say about every node, before the levels are joined.
+
+    Args:
+        states: ``(num_nodes, layers * layer_dim)`` raw states h, layer after layer.
+        affinities: Per level ``(num_nodes, K_l)`` u.
+        gaps: Per level ``(num_nodes,)`` how far the attentions disagree.
+    """
+
+    states: Floats
+    affinities: list[Floats]
+    gaps: list[Floats]
+
+
+class LayerWise:
+    """A network and a graph, read layer by layer without noise.
+
+    Args:
+        model: The network; switched to evaluation.
+        inputs: Inputs of the graph's nodes.
+        graph: The graph.
+        ranks: The processes that share the work; every one gets the whole answer.
+        span: Nodes read at once.
+    """
+
+    def __init__(
+        self,
+        model: GraphHAMNet,
+        inputs: NodeInputs,
+        graph: Graph,
+        ranks: Ranks = ALONE,
+        span: int = SPAN,
+    ) -> None:
+        self.model, self.inputs, self.graph = model.eval(), inputs, graph
+        self.ranks, self.span = ranks, span
+        self.device = next(model.parameters()).device
+        self.indptr = frozen(graph.indptr, np.int64)
+        self.indices = frozen(graph.indices)
+        self.weights = _NO_WEIGHTS if graph.weights is None else frozen(graph.weights, np.float32)
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes."""
+        return self.graph.num_nodes
+
+    def spans(self) -> Iterator[tuple[int, int]]:
+        """Yield the bounds of this process's spans."""
+        low, high = self.ranks.own_range(self.num_nodes, self.span)
+        for first in range(low, high, self.span):
+            yield first, min(first + self.span, high)
+
+    @torch.no_grad()
+    def read(self, levels: int | None = None, recenter: bool = False) -> Reading:
+        """Run the layers.
+
+        Args:
+            levels: How many layers to run; all when not given.
+            recenter: Set each level's running centre to the exact mean first.
+        """
+        model, n = self.model, self.num_nodes
+        count = len(model.groups) if levels is None else levels
+        dim = model.config.layer_dim
+        states = np.empty((n, count * dim), dtype=np.float32)
+        affinities: list[Floats] = []
+        gaps: list[Floats] = []
+        for level in range(count):
+            if level and recenter:
+                self._recenter(level, states)
+            affinity, gap = self._layer(level, states)
+            affinities.append(affinity)
+            gaps.append(gap)
+        return Reading(states, affinities, gaps)
+
+    @torch.no_grad()
+    def held_states(self, level: int, states: Floats) -> Iterator[tuple[int, int, Tensor]]:
+        """Yield bounds and the vectors a level's groups look at, span by span, own spans only."""
+        for first, last in self.spans():
+            held = self._held(level, self._input(level, states, first, last), first, last)
+            yield first, last, held if isinstance(held, Tensor) else held.to_dense()
+
+    def _input(self, level: int, states: Floats, first: int, last: int) -> Tensor | FeatureRows:
+        if level == 0:
+            return self.inputs.span(first, last).to(self.device)
+        dim = self.model.config.layer_dim
+        part = states[first:last, (level - 1) * dim : level * dim]
+        return torch.from_numpy(np.ascontiguousarray(part)).to(self.device)
+
+    def _held(
+        self, level: int, x: Tensor | FeatureRows, first: int, last: int
+    ) -> Tensor | FeatureRows:
+        diffused = self.inputs.diffused[first:last].to(self.device)
+        return self.model.membership_states(level, x, diffused)
+
+    def _recenter(self, level: int, states: Floats) -> None:
+        dim = self.model.config.layer_dim
+        sums: list[npt.NDArray[np.float64]] = []
+        # Every process adds up every span in the same order; the rows are there already.
+        for first in range(0, self.num_nodes, self.span):
+            part = states[first : first + self.span, (level - 1) * dim : level * dim]
+            unit = F.normalize(torch.from_numpy(np.ascontiguousarray(part)), dim=1)
+            sums.append(unit.double().sum(0).numpy())
+        center = np.sum(np.stack(sums), axis=0) / self.num_nodes
+        self.model.get_buffer(f"center_{level}").copy_(torch.from_numpy(center))
+
+    def _layer(self, level: int, states: Floats) -> tuple[Floats, Floats]:
+        """Fill in the states of one layer; return its affinities and attention gaps."""
+        layer, n = self.model.layer(level), self.num_nodes
+        width = layer.heads * layer.out_dim
+        rows = _aligned(n, width + layer.groups)
+        affinity = np.empty((n, layer.groups), dtype=np.float32)
+        for first, last in self.spans():
+            x = self._input(level, states, first, last)
+            u = layer.affinities(self._held(level, x, first, last))
+            affinity[first:last] = u.cpu().numpy()
+            rows[first:last, :width] = x.matmul(layer.weight).cpu().numpy()
+            rows[first:last, width:] = layer.draw(u, None, 1.0).cpu().numpy()
+        self.ranks.share_rows(rows, self.span)
+        gap = np.empty(n, dtype=np.float32)
+        reader = _Fused(layer, rows) if self._is_plain(layer) else _Stepwise(layer, rows)
+        dim = layer.out_dim
+        is_last = level + 1 == len(self.model.groups)
+        for first, last in self.spans():
+            h = reader.attend(self, first, last, gap[first:last])
+            if layer.shortcut is not None:
+                h = h + self._input(level, states, first, last).matmul(layer.shortcut)
+            if not is_last:
+                h = activate(h, self.model.config.model.activation)
+            states[first:last, level * dim : (level + 1) * dim] = h.cpu().numpy()
+        if self.ranks.count > 1:
+            own = np.ascontiguousarray(states[:, level * dim : (level + 1) * dim])
+            self.ranks.share_rows(own, self.span)
+            states[:, level * dim : (level + 1) * dim] = own
+            self.ranks.share_rows(affinity, self.span)
+            self.ranks.share_rows(gap, self.span)
+        return affinity, gap
+
+    def _is_plain(self, layer: MembershipAttention) -> bool:
+        """Whether the fused loop knows this layer's settings."""
+        usual = layer.group_score == "none" or (
+            layer.group_score == "pair" and layer.product == "renormalised"
+        )
+        return usual and self.graph.weights is None and not runs_reference(layer.weight)
+
+    @torch.no_grad()
+    def log_evidence(self, affinities: list[Floats], rounds: int) -> list[Floats]:
+        """Return per level the log of what the layer and the neighbours say, in place of ``u``.
+
+        As :meth:`graphham.model.GraphHAMNet.log_evidence`; all levels listen in one pass over the
+        edges, because what a node says on all of them lies side by side in memory.
+        """
+        model, config = self.model, self.model.config.model
+        temperature = config.membership_temperature if model.is_seeded else 1.0
+        if model.is_seeded and config.neighbor_evidence:
+            self._listen(affinities, rounds)
+        for affinity in affinities:
+            for first in range(0, self.num_nodes, self.span):
+                part = torch.from_numpy(affinity[first : first + self.span])
+                part.copy_((part / temperature).log_softmax(dim=1))
+        return affinities
+
+    def _listen(self, affinities: list[Floats], rounds: int) -> None:
+        """Add what neighbours say to the affinities, in place."""
+        bounds = np.concatenate([[0], np.cumsum([u.shape[1] for u in affinities])])
+        columns = [slice(int(a), int(b)) for a, b in zip(bounds, bounds[1:], strict=False)]
+        tables = [self.model.get_buffer(f"link_table_{i}").cpu() for i in range(len(affinities))]
+        said = _aligned(self.num_nodes, int(bounds[-1]))
+        following = _aligned(*said.shape)
+        for first, last in self.spans():
+            for u, where, table in zip(affinities, columns, tables, strict=True):
+                membership = torch.from_numpy(u[first:last]).softmax(dim=1)
+                said[first:last, where] = (membership @ table).numpy()
+        degrees = torch.from_numpy(self.graph.degrees().astype(np.float32))
+        heard = degrees / (1 + degrees / WITNESSES)
+        for turn in range(rounds):
+            self.ranks.share_rows(said, self.span)
+            for first, last in self.spans():
+                mean = np.empty((last - first, said.shape[1]), dtype=np.float32)
+                neighbor_mean(
+                    self.indptr, self.indices, self.weights, first, last, frozen(said), mean
+                )
+                evidence = torch.from_numpy(mean) * heard[first:last, None]
+                for u, where, table in zip(affinities, columns, tables, strict=True):
+                    logits = torch.from_numpy(u[first:last]) + evidence[:, where]
+                    if turn + 1 == rounds:
+                        u[first:last] = logits.numpy()
+                    else:
+                        following[first:last, where] = (logits.softmax(dim=1) @ table).numpy()
+            said, following = following, said
+        for affinity in affinities:
+            self.ranks.share_rows(affinity, self.span)
+
+
+class _Fused:
+    """Attention in one compiled loop; see :func:`graphham.layer_kernels.attend`."""
+
+    def __init__(self, layer: MembershipAttention, rows: Floats) -> None:
+        self.layer, self.rows = layer, rows
+        shape = (len(rows), layer.heads, layer.out_dim)
+        self.width = layer.heads * layer.out_dim
+        self.left = np.empty((len(rows), layer.heads), dtype=np.float32)
+        self.right = np.empty_like(self.left)
+        for first in range(0, len(rows), SPAN):
+            part = torch.from_numpy(rows[first : first + SPAN, : self.width])
+            part = part.reshape(-1, *shape[1:])
+            self.left[first : first + SPAN] = (part * layer.attention[0]).sum(2).numpy()
+            self.right[first : first + SPAN] = (part * layer.attention[1]).sum(2).numpy()
+
+    def attend(self, whole: LayerWise, first: int, last: int, gap: Floats) -> Tensor:
+        """Return ``(last - first, out_dim)`` sums over all neighbours; fill in ``gap``."""
+        layer = self.layer
+        z = torch.from_numpy(self.rows[first:last, self.width :])
+        pulled = np.zeros((last - first, 0), dtype=np.float32)
+        if layer.pair_score is not None:
+            pulled = (z @ layer.pair_score).numpy()
+        out = torch.empty(last - first, layer.heads, layer.out_dim)
+        attend(
+            whole.indptr,
+            whole.indices,
+            first,
+            last,
+            whole.model.config.model.self_edge,
+            frozen(self.rows),
+            frozen(self.right),
+            frozen(self.left[first:last]),
+            frozen(pulled),
+            layer.slope,
+            out.numpy(),
+            gap,
+        )
+        return out.mean(dim=1)
+
+
+class _Stepwise:
+    """Attention by the same operations as in training; serves every setting and device."""
+
+    def __init__(self, layer: MembershipAttention, rows: Floats) -> None:
+        self.layer = layer
+        width = layer.heads * layer.out_dim
+        held = torch.from_numpy(rows).to(layer.weight.device)
+        self.projected = held[:, :width].reshape(-1, layer.heads, layer.out_dim)
+        self.z = held[:, width:].contiguous()
+        self.left = (self.projected * layer.attention[0]).sum(2)
+        self.right = (self.projected * layer.attention[1]).sum(2)
+        self.ends = _group_ends(layer)
+
+    def attend(self, whole: LayerWise, first: int, last: int, gap: Floats) -> Tensor:
+        """Return ``(last - first, out_dim)`` sums over all neighbours; fill in ``gap``."""
+        layer = self.layer
+        block = _span_block(whole, first, last)
+        e = edge_scores(self.left[first:last], self.right, block, layer.slope)
+        f: Tensor | None = None
+        z = self.z[first:last]
+        if layer.pair_score is not None:
+            f = edge_dot(z @ layer.pair_score, self.z, block)[:, None]
+        elif self.ends is not None:
+            f = edge_scores(z @ self.ends[0], self.z @ self.ends[1], block, layer.slope)
+        flat = torch.zeros_like(e) if f is None else f.expand_as(e).contiguous()
+        alpha = edge_softmax(e, block).mean(1).clamp_min(1e-12)
+        lam = edge_softmax(flat, block).mean(1).clamp_min(1e-12)
+        gap[:] = mean_gap(alpha, lam, block)
+        weights = layer._weights(e, f, block)
+        return aggregate(weights, self.projected, block).mean(dim=1)
+
+
+def mean_gap(alpha: Tensor, lam: Tensor, block: Block) -> Floats:
+    """Return ``(num_targets,)`` means of alpha log(alpha / lambda) over each target's edges."""
+    term = (alpha * (alpha / lam).log()).cpu().numpy().astype(np.float64)
+    count = np.maximum(block.degrees(), 1)
+    sums = np.add.reduceat(np.append(term, 0.0), block.indptr[:-1])
+    sums[block.degrees() == 0] = 0.0
+    return np.maximum(sums / count, 0).astype(np.float32)
+
+
+def _span_block(whole: LayerWise, first: int, last: int) -> Block:
+    """Return the block of some targets whose sources are all nodes, by their graph rows."""
+    n = whole.num_nodes
+    if whole.model.config.model.self_edge:
+        parts: tuple[Array, Array, Array] = lead_with_self(
+            whole.indptr, whole.indices, whole.weights, first, last
+        )
+        return Block(parts[0], parts[1], n, True, parts[2] if len(whole.weights) else None)
+    low, high = whole.indptr[first], whole.indptr[last]
+    weights: Any = whole.weights[low:high] if len(whole.weights) else None
+    indptr = whole.indptr[first : last + 1] - low
+    return Block(indptr, whole.indices[low:high], n, False, weights)
+
+
+def _group_ends(layer: MembershipAttention) -> tuple[Tensor, Tensor] | None:
+    """Return the ``(groups, heads)`` terms of both ends of the additive group score (E7)."""
+    if layer.group_score != "additive":
+        return None
+    vectors = layer.attention if layer.group_attention is None else layer.group_attention
+    psi = (layer.group_embedding @ layer.weight).view(-1, layer.heads, layer.out_dim)
+    return (psi * vectors[0]).sum(2), (psi * vectors[1]).sum(2)
+
+
+def _aligned(rows: int, width: int) -> Floats:
+    """Return an uninitialised array that begins on a cache line, so that rows touch few of them."""
+    held = np.empty(rows * width + 16, dtype=np.float32)
+    skip = -(held.ctypes.data // 4) % 16
+    return held[skip : skip + rows * width].reshape(rows, width)

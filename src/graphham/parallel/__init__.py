@@ -1,0 +1,1 @@
+"""Work shared by several processes: who does what, and how the parts come together."""
