@@ -58,12 +58,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-from threadpoolctl import threadpool_limits
 
 from graphham.baselines.asp2vec_kernels import learn_windows
-from graphham.baselines.base import Floats, Method, Rows, cosines
-from graphham.baselines.frozen import classify_vectors, undirected
-from graphham.baselines.memory import check_memory
+from graphham.baselines.base import Floats, Rows, cosines
+from graphham.baselines.frozen import LabelFreeMethod, undirected
 from graphham.errors import InputError
 from graphham.graph import Graph
 from graphham.jit import Array, frozen
@@ -82,14 +80,10 @@ _SPREAD = np.float32(1.0)
 _SCORERS = ("products", "cosine")
 
 
-class Asp2Vec(Method):
+class Asp2Vec(LabelFreeMethod):
     """Skip-gram with several context vectors per node, chosen by the walk; no features.
 
-    With ``classify``, logistic regression on the finished vectors.
-
     Args:
-        seed: Decides every random draw.
-        dim: Width of the embedding and of every aspect's vectors.
         aspects: Context vectors per node.
         walks: Walks from every node with aspects.
         warmup: Walks from every node before that, with one aspect.
@@ -101,7 +95,7 @@ class Asp2Vec(Method):
         threshold: Cosine above which two aspects of a node are too alike.
         lr: Learning rate at the start.
         scorer: ``products`` (the method's own) or ``cosine``.
-        memory_gib: Refuse to need more than this; what is free when not given.
+        **settings: Those of :class:`LabelFreeMethod`; ``dim`` is also the width of every aspect.
 
     Attributes:
         centers_: ``(num_nodes, dim)`` float32 centre vectors ``P``.
@@ -118,8 +112,6 @@ class Asp2Vec(Method):
     def __init__(
         self,
         *,
-        seed: int = 0,
-        dim: int = 128,
         aspects: int = 5,
         walks: int = 10,
         warmup: int = 10,
@@ -131,9 +123,9 @@ class Asp2Vec(Method):
         threshold: float = 0.5,
         lr: float = 0.025,
         scorer: str = "products",
-        memory_gib: float | None = None,
+        **settings: Any,
     ) -> None:
-        super().__init__(seed=seed, dim=dim)
+        super().__init__(**settings)
         self.aspects = aspects
         self.walks = walks
         self.warmup = warmup
@@ -145,7 +137,6 @@ class Asp2Vec(Method):
         self.threshold = threshold
         self.lr = lr
         self.scorer = scorer
-        self.memory_gib = memory_gib
 
     def _candidates(self, task: str) -> list[dict[str, Any]]:
         if task == "classify":
@@ -182,29 +173,17 @@ class Asp2Vec(Method):
         scorer = 3 * 16 * min(graph.num_edges, _SCORER_EDGES) * self.dim
         return tables + _WALK_BYTES + scorer
 
-    def _fit(
-        self,
-        graph: Graph,
-        task: str,
-        train_rows: Rows | None,
-        validation_rows: Rows | None,
-        listener: Listener | None,
-    ) -> None:
+    def _embed(self, graph: Graph, listener: Listener | None) -> None:
         self._check_settings()
         if not graph.num_stored:
             raise InputError("the graph has no edges to walk along; give at least one")
-        needed = self.memory_bytes(graph)
-        check_memory(self.name, needed, self.memory_gib, "lower dim or aspects")
+        self._check_memory(self.memory_bytes(graph), "lower dim or aspects")
         both_ways = undirected(graph)
         if listener is not None:
             listener.on_start(self.warmup + self.walks, 0)
         self._learn(both_ways, listener)
         self.embedding_ = (self.centers_ + self.aspects_.mean(1)) * np.float32(0.5)
-        # Products split over threads would be summed in another order on another machine.
-        with threadpool_limits(1, user_api="blas"):
-            self._learn_scorer(both_ways)
-            if task == "classify":
-                classify_vectors(self, graph, self.embedding_, train_rows, validation_rows)
+        self._learn_scorer(both_ways)
         if listener is not None:
             listener.on_end("complete")
 

@@ -53,6 +53,8 @@ class Method:
     name: ClassVar[str] = ""
     summary: ClassVar[str] = ""
     tasks: ClassVar[frozenset[str]] = frozenset()
+    # Whether classify changes the vectors too; see LabelFreeMethod.
+    reads_labels: ClassVar[bool] = True
 
     embedding_: Floats
     class_scores_: Floats | None
@@ -130,9 +132,9 @@ class Method:
             work = replace(work, labels=None, splits={})
             training = validation = None
         else:
-            training = _checked_rows(train_rows, work, "train_rows")
-            validation = _checked_rows(validation_rows, work, "validation_rows")
-            _check_apart(training, validation)
+            training = checked_rows(train_rows, work, "train_rows")
+            validation = checked_rows(validation_rows, work, "validation_rows")
+            check_apart(training, validation)
         self.class_scores_, self.validation_, self.levels_ = None, None, None
         self.classes_ = work.labels.classes if work.labels is not None else ()
         self.history_ = []
@@ -140,7 +142,7 @@ class Method:
         self.ids_ = work.ids
         self.cost_ = {
             "seconds": time.perf_counter() - began,
-            "peak_memory_bytes": float(_peak_memory()),
+            "peak_memory_bytes": float(peak_memory()),
         }
         return self
 
@@ -322,7 +324,8 @@ def label_score(scores: npt.NDArray[Any], labels: Labels, rows: Rows, threshold:
     return 2 * float((said & wanted).sum()) / max(float(said.sum() + wanted.sum()), 1.0)
 
 
-def _checked_rows(rows: Any, graph: Graph, what: str) -> Rows | None:
+def checked_rows(rows: Any, graph: Graph, what: str) -> Rows | None:
+    """Return rows or a mask over all nodes as ascending distinct rows; refuse all else."""
     if rows is None:
         return None
     found = np.asarray(rows)
@@ -336,7 +339,8 @@ def _checked_rows(rows: Any, graph: Graph, what: str) -> Rows | None:
     return np.unique(found.astype(np.int64))
 
 
-def _check_apart(training: Rows | None, validation: Rows | None) -> None:
+def check_apart(training: Rows | None, validation: Rows | None) -> None:
+    """Refuse rows that are to be trained on and validated with."""
     if training is None or validation is None:
         return
     both = np.intersect1d(training, validation)
@@ -344,7 +348,8 @@ def _check_apart(training: Rows | None, validation: Rows | None) -> None:
         raise InputError(f"row {both[0]} is in train_rows and in validation_rows; keep them apart")
 
 
-def _peak_memory() -> int:
+def peak_memory() -> int:
+    """Return the most memory this process has held so far, in bytes."""
     import resource
     import sys
 

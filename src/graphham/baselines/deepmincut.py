@@ -46,10 +46,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from graphham.baselines.base import Floats, Method, Rows
+from graphham.baselines.base import Floats
 from graphham.baselines.features import fit_features
-from graphham.baselines.frozen import classify_vectors, undirected
-from graphham.baselines.memory import check_memory
+from graphham.baselines.frozen import LabelFreeMethod, undirected
 from graphham.baselines.pairs import walk_matrix
 from graphham.baselines.training import NodeNet, dropped, encode_all
 from graphham.blocks import Block
@@ -121,14 +120,10 @@ class _Encoder(NodeNet):
             self.bias.copy_(-logits.mean(0) @ turn)
 
 
-class DeepMinCut(Method):
+class DeepMinCut(LabelFreeMethod):
     """Communities with few edges between them; the logits of membership are the vectors.
 
-    With ``classify``, logistic regression on the finished vectors.
-
     Args:
-        seed: Decides every random draw.
-        dim: Number of communities and width of the vectors.
         features: Compute the logits from features by two convolutions instead of one row per node.
         steps: Adam steps.
         lr: Adam learning rate; 0.05 for the table and 0.005 for the convolutions when not given.
@@ -138,7 +133,7 @@ class DeepMinCut(Method):
         smoothing: Averages over neighbours that the random start of a table goes through.
         scaling: ``auto``, ``none``, ``row``, ``tfidf`` or ``standard`` features.
         dropout: Share of input and hidden values the convolutions drop.
-        memory_gib: Refuse to need more than this; what is free when not given.
+        **settings: Those of :class:`LabelFreeMethod`; ``dim`` is also the number of communities.
 
     Attributes:
         assignments_: ``(num_nodes, dim)`` float32 soft communities; rows sum to one. Without
@@ -155,8 +150,6 @@ class DeepMinCut(Method):
     def __init__(
         self,
         *,
-        seed: int = 0,
-        dim: int = 128,
         features: bool = False,
         steps: int = 300,
         lr: float | None = None,
@@ -166,9 +159,9 @@ class DeepMinCut(Method):
         smoothing: int = 10,
         scaling: str = "auto",
         dropout: float = 0.2,
-        memory_gib: float | None = None,
+        **settings: Any,
     ) -> None:
-        super().__init__(seed=seed, dim=dim)
+        super().__init__(**settings)
         self.features = features
         self.steps = steps
         self.lr = lr
@@ -178,7 +171,6 @@ class DeepMinCut(Method):
         self.smoothing = smoothing
         self.scaling = scaling
         self.dropout = dropout
-        self.memory_gib = memory_gib
 
     def _candidates(self, task: str) -> list[dict[str, Any]]:
         if self.features:
@@ -192,32 +184,21 @@ class DeepMinCut(Method):
         tables = 11 if not self.features else 14
         return 4 * tables * graph.num_nodes * self.dim + 12 * graph.num_stored
 
-    def _fit(
-        self,
-        graph: Graph,
-        task: str,
-        train_rows: Rows | None,
-        validation_rows: Rows | None,
-        listener: Listener | None,
-    ) -> None:
+    def _embed(self, graph: Graph, listener: Listener | None) -> None:
         self._check_settings()
         if not graph.num_stored:
             raise InputError("the graph has no edges to cut; give at least one")
-        advice = "lower dim or take a part of the graph"
-        check_memory(self.name, self.memory_bytes(graph), self.memory_gib, advice)
-        with single_threaded():
-            both_ways = undirected(graph)
-            adjacency = both_ways.adjacency().astype(np.float32)
-            adjacency /= np.float32(max(float(adjacency.sum()), _TINY))
-            if self.features:
-                logits = self._train_encoder(both_ways, adjacency, listener)
-            else:
-                logits = self._train_table(both_ways, adjacency, listener)
-            self.embedding_ = logits.numpy().astype(np.float32)
-            self.assignments_ = (logits / self.temperature).softmax(1).numpy().astype(np.float32)
-            self.levels_ = [self.assignments_.argmax(1).astype(np.int32)]
-            if task == "classify":
-                classify_vectors(self, graph, self.embedding_, train_rows, validation_rows)
+        self._check_memory(self.memory_bytes(graph), "lower dim or take a part of the graph")
+        both_ways = undirected(graph)
+        adjacency = both_ways.adjacency().astype(np.float32)
+        adjacency /= np.float32(max(float(adjacency.sum()), _TINY))
+        if self.features:
+            logits = self._train_encoder(both_ways, adjacency, listener)
+        else:
+            logits = self._train_table(both_ways, adjacency, listener)
+        self.embedding_ = logits.numpy().astype(np.float32)
+        self.assignments_ = (logits / self.temperature).softmax(1).numpy().astype(np.float32)
+        self.levels_ = [self.assignments_.argmax(1).astype(np.int32)]
 
     def _check_settings(self) -> None:
         if self.dim < 2:

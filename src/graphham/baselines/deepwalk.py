@@ -11,13 +11,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from graphham.baselines.base import Floats, Method, Rows
-from graphham.baselines.linear import split_rows
-from graphham.baselines.logistic import Operator, fit_logistic
+from graphham.baselines.base import Floats
+from graphham.baselines.frozen import LabelFreeMethod, undirected
 from graphham.errors import InputError
-from graphham.graph import Graph, build_graph
+from graphham.graph import Graph
 from graphham.jit import Array, frozen, jit, mix, unit
 from graphham.keys import derive_key, numpy_generator
 from graphham.sampling import walk_contexts
@@ -26,19 +24,16 @@ if TYPE_CHECKING:
     from graphham.trainer import Listener
 
 
-class DeepWalk(Method):
+class DeepWalk(LabelFreeMethod):
     """Skip-gram vectors of random walks; features are not read.
 
-    With ``classify``, logistic regression on the finished vectors.
-
     Args:
-        seed: Decides every random draw.
-        dim: Width of the vectors.
         walks: Walks from every node.
         walk_length: Steps of a walk.
         window: Largest distance of two nodes that predict each other.
         negatives: Random nodes per pair.
         lr: Learning rate at the start.
+        **settings: Those of :class:`LabelFreeMethod`.
     """
 
     name: ClassVar[str] = "deepwalk"
@@ -48,15 +43,14 @@ class DeepWalk(Method):
     def __init__(
         self,
         *,
-        seed: int = 0,
-        dim: int = 128,
         walks: int = 20,
         walk_length: int = 40,
         window: int = 5,
         negatives: int = 5,
         lr: float = 0.05,
+        **settings: Any,
     ) -> None:
-        super().__init__(seed=seed, dim=dim)
+        super().__init__(**settings)
         self.walks = walks
         self.walk_length = walk_length
         self.window = window
@@ -66,27 +60,14 @@ class DeepWalk(Method):
     def _candidates(self, task: str) -> list[dict[str, Any]]:
         return [{}, {"window": 10}, {"window": 3}, {"lr": 0.025}]
 
-    def _fit(
-        self,
-        graph: Graph,
-        task: str,
-        train_rows: Rows | None,
-        validation_rows: Rows | None,
-        listener: Listener | None,
-    ) -> None:
+    def _embed(self, graph: Graph, listener: Listener | None) -> None:
         for name in ("walks", "walk_length", "window", "negatives"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
-        self.embedding_ = self._vectors(_undirected(graph), listener)
-        if task != "classify":
-            return
-        assert graph.labels is not None
-        training, validation = split_rows(graph, self.seed, train_rows, validation_rows)
-        inputs = Operator.of(_standardised(self.embedding_, training))
-        strengths = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
-        found = fit_logistic(inputs, graph.labels, training, validation, strengths)
-        self.class_scores_ = found.scores(inputs, graph.labels.is_multi)
-        self.validation_ = found.validation
+        # Two tables of vectors, and one round of walks as the sampler and the learner hold it.
+        needed = 8 * graph.num_nodes * (self.dim + 3 * (self.walk_length + 1))
+        self._check_memory(needed, "lower dim")
+        self.embedding_ = self._vectors(undirected(graph), listener)
 
     def _vectors(self, graph: Graph, listener: Listener | None) -> Floats:
         draw = numpy_generator(derive_key(self.seed, "vectors"))
@@ -125,20 +106,6 @@ class DeepWalk(Method):
         # An isolated node is on no walk; its random start would only look like a position.
         vectors[graph.degrees() == 0] = 0.0
         return vectors
-
-
-def _undirected(graph: Graph) -> Graph:
-    """Return the graph with every edge in both directions, so that no walk gets stuck."""
-    if not graph.directed:
-        return graph
-    source = np.repeat(np.arange(graph.num_nodes), graph.degrees())
-    return build_graph(source, graph.indices, graph.num_nodes, ids=graph.ids, weights=graph.weights)
-
-
-def _standardised(vectors: Floats, rows: Rows) -> npt.NDArray[np.float64]:
-    x = vectors.astype(np.float64)
-    scaled: npt.NDArray[np.float64] = (x - x[rows].mean(0)) / np.maximum(x[rows].std(0), 1e-9)
-    return scaled
 
 
 @jit

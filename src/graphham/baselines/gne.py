@@ -44,11 +44,10 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
-from graphham.baselines.base import Method, Rows
-from graphham.baselines.frozen import classify_vectors, undirected
-from graphham.baselines.memory import check_memory
+from graphham.baselines.frozen import undirected
 from graphham.baselines.spheres import BATCH_ENTRIES, place_on_spheres
-from graphham.baselines.trees import Tree, make_tree
+from graphham.baselines.tree_method import TreeMethod
+from graphham.baselines.trees import Tree
 from graphham.errors import InputError
 from graphham.graph import Graph
 from graphham.keys import derive_key
@@ -62,26 +61,17 @@ _CHUNK = 1 << 14
 _COPIES = 14
 
 
-class GNE(Method):
+class GNE(TreeMethod):
     """Place the children of every group of a tree on a sphere around it.
 
-    With ``classify``, logistic regression on the finished coordinates.
-
     Args:
-        seed: Decides every random draw.
-        dim: Width of the coordinates.
-        tree: The user's tree (see ``tree_reading``); built from the graph when not given.
-        max_leaves: A community of no more nodes is not split when a tree is built.
-        max_depth: Levels of groups of a built tree.
-        resolution: Above 1 for smaller communities of a built tree.
         steps: Most steps for the vectors of siblings.
         sphere_steps: Most steps for their places on the sphere.
         lr: Learning rate for the vectors.
         sphere_lr: Learning rate for the places.
-        memory_gib: Refuse beyond this estimate; what is free when not given.
+        **settings: Those of :class:`TreeMethod`.
 
     Attributes:
-        tree_: The tree.
         centers_: ``(num_groups, dim)`` float64 centre of each group's sphere.
         radii_: ``(num_groups,)`` float64 radius of each group's sphere.
     """
@@ -90,35 +80,23 @@ class GNE(Method):
     summary: ClassVar[str] = "GNE: siblings of a tree of communities on spheres, no features"
     tasks: ClassVar[frozenset[str]] = frozenset({"classify", "links"})
 
-    tree_: Tree
     centers_: Array
     radii_: Array
 
     def __init__(
         self,
         *,
-        seed: int = 0,
-        dim: int = 128,
-        tree: Any = None,
-        max_leaves: int = 100,
-        max_depth: int = 3,
-        resolution: float = 1.0,
         steps: int = 6001,
         sphere_steps: int = 10001,
         lr: float = 0.003,
         sphere_lr: float = 0.001,
-        memory_gib: float | None = None,
+        **settings: Any,
     ) -> None:
-        super().__init__(seed=seed, dim=dim)
-        self.tree = tree
-        self.max_leaves = max_leaves
-        self.max_depth = max_depth
-        self.resolution = resolution
+        super().__init__(**settings)
         self.steps = steps
         self.sphere_steps = sphere_steps
         self.lr = lr
         self.sphere_lr = sphere_lr
-        self.memory_gib = memory_gib
 
     def _candidates(self, task: str) -> list[dict[str, Any]]:
         # The vectors are as good as the tree, so the tree is what there is to choose.
@@ -133,31 +111,15 @@ class GNE(Method):
         rows = 40 * (graph.num_nodes + tree.num_groups) * self.dim + 40 * graph.num_stored
         return 8 * squares + _COPIES * 4 * batch + rows
 
-    def _fit(
-        self,
-        graph: Graph,
-        task: str,
-        train_rows: Rows | None,
-        validation_rows: Rows | None,
-        listener: Listener | None,
-    ) -> None:
+    def _embed(self, graph: Graph, listener: Listener | None) -> None:
         for name in ("steps", "sphere_steps"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
         linked = undirected(graph)
-        tree = make_tree(
-            linked,
-            self.tree,
-            self.seed,
-            max_leaves=self.max_leaves,
-            max_depth=self.max_depth,
-            resolution=self.resolution,
-        )
+        tree = self._make_tree(linked)
         widest = int(tree.num_children().max())
-        check_memory(
-            self.name,
+        self._check_memory(
             self.memory_bytes(linked, tree),
-            self.memory_gib,
             f"its widest group has {widest:,} children, give a deeper tree or a smaller dim",
         )
         rows = neighbor_rows(linked)
@@ -187,11 +149,7 @@ class GNE(Method):
         if listener is not None and self.history_:
             listener.on_end("complete")
         coordinates = self._arrange(tree, places, alike, spread)
-        self.tree_ = tree
         self.embedding_ = coordinates.astype(np.float32)
-        self.levels_ = tree.levels()
-        if task == "classify":
-            classify_vectors(self, graph, self.embedding_, train_rows, validation_rows)
 
     def _arrange(
         self, tree: Tree, places: list[Array], alike: list[Array], spread: list[Array | None]
@@ -219,13 +177,10 @@ class GNE(Method):
         return out
 
     def _state(self) -> dict[str, Any]:
-        return {**self.tree_.state(), "centers": self.centers_, "radii": self.radii_}
-
-    def _facts(self) -> dict[str, Any]:
-        return {"tree_names": list(self.tree_.names)}
+        return {**super()._state(), "centers": self.centers_, "radii": self.radii_}
 
     def _restore(self, state: Mapping[str, npt.NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        self.tree_ = Tree.from_state(state, facts["tree_names"])
+        super()._restore(state, facts)
         self.centers_, self.radii_ = state["centers"], state["radii"]
 
 

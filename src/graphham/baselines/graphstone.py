@@ -47,10 +47,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from graphham.baselines.base import Floats, Rows
+from graphham.baselines.base import Floats
 from graphham.baselines.features import fit_features
-from graphham.baselines.frozen import classify_vectors, undirected
-from graphham.baselines.memory import check_memory
+from graphham.baselines.frozen import LabelFreeMethod, undirected
 from graphham.baselines.network import NetworkMethod
 from graphham.baselines.topics import TopicModel, anonymous_walks, find_topics
 from graphham.baselines.training import (
@@ -58,7 +57,6 @@ from graphham.baselines.training import (
     dropped,
     encode_all,
     product,
-    single_threaded,
     train,
 )
 from graphham.blocks import Block
@@ -182,7 +180,7 @@ class TopicNet(NodeNet):
         return 2 * super().working_bytes(nodes, edges)
 
 
-class GraphSTONE(NetworkMethod):
+class GraphSTONE(LabelFreeMethod, NetworkMethod):
     """GraphSTONE: two graph networks, over features and over structural topics; no labels.
 
     After fitting, ``topics_`` holds the ``(num_nodes, topics)`` shares of each node's structural
@@ -198,10 +196,8 @@ class GraphSTONE(NetworkMethod):
             when not given.
         hidden: Width of hidden layers.
         layers: Number of layers.
-        memory_gib: Refuse topics that would take more; more than the machine has free when not
-            given.
-        **settings: Those of :class:`NetworkMethod`; ``patience`` has no effect, as no label stops
-            the training.
+        **settings: Those of :class:`LabelFreeMethod` and :class:`NetworkMethod`; ``patience`` has
+            no effect, as no label stops the training.
     """
 
     name: ClassVar[str] = "graphstone"
@@ -222,7 +218,6 @@ class GraphSTONE(NetworkMethod):
         min_documents: int | None = None,
         hidden: int = 100,
         layers: int = 2,
-        memory_gib: float | None = None,
         **settings: Any,
     ) -> None:
         super().__init__(**settings)
@@ -234,7 +229,6 @@ class GraphSTONE(NetworkMethod):
         self.min_documents = min_documents
         self.hidden = hidden
         self.layers = layers
-        self.memory_gib = memory_gib
 
     @property
     def _is_released(self) -> bool:
@@ -244,27 +238,17 @@ class GraphSTONE(NetworkMethod):
         mild = {"feature_dropout": 0.3, "edge_dropout": 0.1}
         return [{}, mild, {"layers": 1}, {"topics": 10}]
 
-    def _fit(
-        self,
-        graph: Graph,
-        task: str,
-        train_rows: Rows | None,
-        validation_rows: Rows | None,
-        listener: Listener | None,
-    ) -> None:
+    def _embed(self, graph: Graph, listener: Listener | None) -> None:
         self._check_settings()
         schedule, dropout = self._schedule("embed", graph.num_nodes)
-        with single_threaded():
-            self._features, inputs = fit_features(graph, self.scaling, self.dim, self.seed)
-            self.topics_ = self._find(graph)
-            self._net = self._make_net(inputs.num_features, 0, dropout, graph.num_nodes)
-            self._net.know(self.topics_, self._topic_inputs)
-            done = train(self._net, graph, inputs, schedule, self.seed, None, listener)
-            self.embedding_ = encode_all(self._net, graph, inputs).numpy().astype(np.float32)
+        self._features, inputs = fit_features(graph, self.scaling, self.dim, self.seed)
+        self.topics_ = self._find(graph)
+        self._net = self._make_net(inputs.num_features, 0, dropout, graph.num_nodes)
+        self._net.know(self.topics_, self._topic_inputs)
+        done = train(self._net, graph, inputs, schedule, self.seed, None, listener)
+        self.embedding_ = encode_all(self._net, graph, inputs).numpy().astype(np.float32)
         self.trained_ = done
         self.history_ = done.history
-        if task == "classify":
-            classify_vectors(self, graph, self.embedding_, train_rows, validation_rows)
 
     def _check_settings(self) -> None:
         if self.variant not in ("paper", "released"):
@@ -283,7 +267,7 @@ class GraphSTONE(NetworkMethod):
             raise InputError("the graph has no edges to learn from; give at least one")
         words = 24 * graph.num_nodes * self.walks
         pairs = 32 * min(self.vocabulary, graph.num_nodes * self.walks) ** 2
-        check_memory(self.name, words + pairs, self.memory_gib, "lower walks or vocabulary")
+        self._check_memory(words + pairs, "lower walks or vocabulary")
         codes = self._walk(graph)
         fewest = min(50, max(graph.num_nodes // 50, 1))
         self._model = find_topics(

@@ -48,15 +48,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from graphham.baselines.base import Method, Rows
 from graphham.baselines.deepwalk import DeepWalk
-from graphham.baselines.frozen import classify_vectors, undirected
-from graphham.baselines.memory import check_memory
-from graphham.baselines.trees import Tree, make_tree
+from graphham.baselines.frozen import undirected
+from graphham.baselines.tree_method import TreeMethod
+from graphham.baselines.trees import Tree
 from graphham.errors import InputError
 from graphham.graph import Graph
 from graphham.keys import derive_key
-from graphham.threads import single_threaded
 
 if TYPE_CHECKING:
     from graphham.trainer import Listener
@@ -67,15 +65,10 @@ _STEPS = {"described": 200, "released": 10}
 _TABLES = 14
 
 
-class SpaceNE(Method):
+class SpaceNE(TreeMethod):
     """Project vectors of random walks onto nested subspaces, one per community of a tree.
 
-    With ``classify``, logistic regression on the finished vectors.
-
     Args:
-        seed: Decides every random draw.
-        dim: Width of the vectors.
-        tree: The user's tree (see ``tree_reading``); built from the graph when not given.
         variant: ``described`` or ``released``.
         drop: Directions a community's subspace gives up against its parent's.
         alpha: Weight of the inner products between communities.
@@ -85,13 +78,9 @@ class SpaceNE(Method):
         walks: Walks from every node.
         walk_length: Nodes of a walk.
         window: Largest distance of two nodes that predict each other.
-        max_leaves: A community of no more nodes is not split when a tree is built.
-        max_depth: Levels of groups of a built tree.
-        resolution: Above 1 for smaller communities of a built tree.
-        memory_gib: Refuse beyond this estimate; what is free when not given.
+        **settings: Those of :class:`TreeMethod`.
 
     Attributes:
-        tree_: The tree.
         removed_: ``(num_groups, dim, drop)`` float32 directions each group gives up, zero where
             nothing was left to give.
     """
@@ -100,15 +89,11 @@ class SpaceNE(Method):
     summary: ClassVar[str] = "SpaceNE: nested subspaces along a tree of communities, no features"
     tasks: ClassVar[frozenset[str]] = frozenset({"classify", "links"})
 
-    tree_: Tree
     removed_: npt.NDArray[np.float32]
 
     def __init__(
         self,
         *,
-        seed: int = 0,
-        dim: int = 128,
-        tree: Any = None,
         variant: str = "described",
         drop: int = 1,
         alpha: float = 1.0,
@@ -118,13 +103,9 @@ class SpaceNE(Method):
         walks: int = 80,
         walk_length: int = 10,
         window: int = 5,
-        max_leaves: int = 100,
-        max_depth: int = 3,
-        resolution: float = 1.0,
-        memory_gib: float | None = None,
+        **settings: Any,
     ) -> None:
-        super().__init__(seed=seed, dim=dim)
-        self.tree = tree
+        super().__init__(**settings)
         self.variant = variant
         self.drop = drop
         self.alpha = alpha
@@ -134,10 +115,6 @@ class SpaceNE(Method):
         self.walks = walks
         self.walk_length = walk_length
         self.window = window
-        self.max_leaves = max_leaves
-        self.max_depth = max_depth
-        self.resolution = resolution
-        self.memory_gib = memory_gib
 
     def _candidates(self, task: str) -> list[dict[str, Any]]:
         return [{}, {"drop": 8}, {"window": 10, "walk_length": 20}, {"variant": "released"}]
@@ -150,26 +127,12 @@ class SpaceNE(Method):
         squares = _TABLES * 8 * communities * self.dim**2
         return squares + 4 * self.dim * (4 * graph.num_nodes + self.drop * tree.num_groups)
 
-    def _fit(
-        self,
-        graph: Graph,
-        task: str,
-        train_rows: Rows | None,
-        validation_rows: Rows | None,
-        listener: Listener | None,
-    ) -> None:
+    def _embed(self, graph: Graph, listener: Listener | None) -> None:
         self._check_settings()
         linked = undirected(graph)
-        tree = make_tree(
-            linked,
-            self.tree,
-            self.seed,
-            max_leaves=self.max_leaves,
-            max_depth=self.max_depth,
-            resolution=self.resolution,
-        )
+        tree = self._make_tree(linked)
         advice = "give a tree with fewer communities per group, or lower dim"
-        check_memory(self.name, self.memory_bytes(linked, tree), self.memory_gib, advice)
+        self._check_memory(self.memory_bytes(linked, tree), advice)
         walker = DeepWalk(
             seed=self.seed,
             dim=self.dim,
@@ -180,13 +143,8 @@ class SpaceNE(Method):
         walker.fit(replace(linked, labels=None, splits={}), listener=listener)
         self.history_ = walker.history_
         vectors = walker.embedding_
-        with single_threaded():
-            self.removed_ = self._removed(vectors, tree)
-            self.embedding_ = projected(vectors, tree, self.removed_)
-        self.tree_ = tree
-        self.levels_ = tree.levels()
-        if task == "classify":
-            classify_vectors(self, graph, self.embedding_, train_rows, validation_rows)
+        self.removed_ = self._removed(vectors, tree)
+        self.embedding_ = projected(vectors, tree, self.removed_)
 
     def _check_settings(self) -> None:
         if self.variant not in _STEPS:
@@ -259,13 +217,10 @@ class SpaceNE(Method):
         return np.linalg.qr(gone, mode="complete")[0][:, gone.shape[1] :]
 
     def _state(self) -> dict[str, Any]:
-        return {**self.tree_.state(), "removed": self.removed_}
-
-    def _facts(self) -> dict[str, Any]:
-        return {"tree_names": list(self.tree_.names)}
+        return {**super()._state(), "removed": self.removed_}
 
     def _restore(self, state: Mapping[str, npt.NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        self.tree_ = Tree.from_state(state, facts["tree_names"])
+        super()._restore(state, facts)
         self.removed_ = state["removed"]
 
 
