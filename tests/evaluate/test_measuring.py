@@ -103,16 +103,19 @@ def test_settings_are_chosen_on_validation_only(spy: None) -> None:
 
 def test_equal_settings_are_fitted_once(spy: None) -> None:
     fitted: list[Method] = []
-    chosen = choose(
-        "spy", "classify", 0, 4, {}, lambda m: fitted.append(m.fit(GRAPH)), lambda m: 0.5
-    )
+
+    def fit(method: Method) -> Method:
+        fitted.append(method.fit(GRAPH))
+        return method
+
+    chosen = choose("spy", "classify", 0, 4, {}, fit, lambda m: 0.5)
     assert len(fitted) == len(chosen.tried) == 4
     # A method with a single setting repeats its default.
-    again = choose("smoothed", "links", 0, 4, {}, lambda m: m.fit(GRAPH) and None, lambda m: 0.5)
+    again = choose("smoothed", "links", 0, 4, {}, lambda m: m.fit(GRAPH), lambda m: 0.5)
     assert len(again.tried) <= 4
     assert len({str(t["settings"]) for t in again.tried}) == len(again.tried)
     with pytest.raises(InputError, match="budget"):
-        choose("spy", "classify", 0, 0, {}, lambda m: None, lambda m: 0.0)
+        choose("spy", "classify", 0, 0, {}, fit, lambda m: 0.0)
 
 
 def test_fixed_settings_survive_the_choice() -> None:

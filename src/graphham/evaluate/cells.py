@@ -93,6 +93,11 @@ class CellStore:
         """Where the cells are."""
         return self.root / "cells"
 
+    @property
+    def groups(self) -> Path:
+        """Where processes claim the fits that several cells share."""
+        return self.folder / ".groups"
+
     def place(self, cell: Cell) -> Path:
         """Return the folder of one cell."""
         return self.folder / cell.key
@@ -141,7 +146,7 @@ class CellStore:
             raise InputError(
                 f"cannot make {place}: {error.strerror}; choose another --out"
             ) from error
-        handle = _lock(place / "claim")
+        handle = lock_file(place / "claim")
         if handle is None:
             yield False
             return
@@ -184,8 +189,8 @@ def rounded(value: Any, digits: int = 6) -> Any:
     return value
 
 
-def _lock(path: Path) -> int | None:
-    """Return a locked handle on the claim, or ``None`` if another process holds it."""
+def lock_file(path: Path) -> int | None:
+    """Return a locked handle on a claim, or ``None`` if another process holds it."""
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:

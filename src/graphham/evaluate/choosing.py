@@ -38,7 +38,7 @@ def choose(
     seed: int,
     budget: int,
     settings: Mapping[str, Any],
-    fit: Callable[[Method], None],
+    fit: Callable[[Method], Method],
     validate: Callable[[Method], float],
 ) -> Choice:
     """Fit up to ``budget`` settings of a method and keep the one with the best validation score.
@@ -49,7 +49,7 @@ def choose(
         seed: Of the method's own draws.
         budget: How many settings may be tried; 1 is the default settings alone.
         settings: Fixed settings that every candidate keeps.
-        fit: Fits a method.
+        fit: Fits a method and returns it, or returns an equal one fitted before.
         validate: Scores a fitted method on validation data; earlier settings win ties.
     """
     from graphham.methods import make_method
@@ -73,9 +73,7 @@ def choose(
         wanted = make_method(name, seed=seed, **merged)
         # Settings of the link score alone need no fit of their own.
         again = None if best is None else best.method.rescored(wanted.get_params())
-        if again is None:
-            fit(wanted)
-        method = again or wanted
+        method = fit(wanted) if again is None else again
         score = validate(method)
         took = method.cost_["seconds"] if again is None else 0.0
         tried.append({"settings": merged, "validation": score, "seconds": took})

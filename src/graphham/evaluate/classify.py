@@ -14,6 +14,7 @@ from graphham.errors import InputError
 from graphham.evaluate.choosing import Choice, choose
 from graphham.evaluate.hierarchies import method_hierarchy
 from graphham.evaluate.metrics import class_metrics, label_metrics, take_as_many
+from graphham.evaluate.sharing import Fits, classified
 from graphham.evaluate.splits import NodeSplit, as_separate_labels, hide_labels, node_split
 from graphham.graph import Graph, Labels
 
@@ -36,6 +37,7 @@ def measure_classification(
     settings: Mapping[str, Any] | None = None,
     keep: Path | None = None,
     stratified: bool = True,
+    fits: Fits | None = None,
 ) -> tuple[Record, Arrays]:
     """Fit a method on the training nodes of one split and score it on the test nodes.
 
@@ -52,6 +54,7 @@ def measure_classification(
         settings: Settings of the method that are not up for choice.
         keep: Folder to save the fitted method in, which must not exist.
         stratified: Whether folds keep the shares of the classes.
+        fits: Fits that other splits of this graph have made and may make use of.
 
     Returns:
         What goes into the cell's JSON, and the groups found, if any.
@@ -62,10 +65,13 @@ def measure_classification(
     assert whole.labels is not None
     labels = whole.labels
 
-    def fit(candidate: Method) -> None:
-        candidate.fit(
-            shown, task="classify", train_rows=split.train, validation_rows=split.validation
-        )
+    spared = 0.0
+
+    def fit(candidate: Method) -> Method:
+        nonlocal spared
+        method, saved = classified(candidate, shown, split.train, split.validation, fits)
+        spared += saved
+        return method
 
     def validate(candidate: Method) -> float:
         found = _score(candidate, labels, split.validation, protocol)
@@ -74,7 +80,7 @@ def measure_classification(
     chosen = choose(method, "classify", seed, budget, settings or {}, fit, validate)
     record = {
         "metrics": _score(chosen.method, labels, split.test, protocol),
-        **choice_record(chosen),
+        **choice_record(chosen, spared),
         "split": _split_facts(split),
     }
     hierarchy, arrays = method_hierarchy(chosen.method, graph.labels, split.test)
@@ -85,8 +91,13 @@ def measure_classification(
     return record, arrays
 
 
-def choice_record(chosen: Choice) -> Record:
-    """Return what a cell keeps of a choice: settings, validation scores and cost."""
+def choice_record(chosen: Choice, spared: float) -> Record:
+    """Return what a cell keeps of a choice: settings, validation scores and cost.
+
+    Args:
+        chosen: The choice; its seconds are those of whole fits.
+        spared: How many of these were not spent again, the fit being another cell's.
+    """
     return {
         "validation": chosen.validation,
         "chosen": chosen.settings,
@@ -95,6 +106,7 @@ def choice_record(chosen: Choice) -> Record:
             "seconds": chosen.method.cost_["seconds"],
             "search_seconds": chosen.seconds,
             "peak_memory_bytes": chosen.method.cost_["peak_memory_bytes"],
+            **({"shared_seconds": spared} if spared else {}),
         },
     }
 

@@ -14,6 +14,7 @@ from graphham.evaluate.choosing import choose
 from graphham.evaluate.classify import Arrays, Record, choice_record
 from graphham.evaluate.hierarchies import method_hierarchy
 from graphham.evaluate.metrics import SCALE, link_metrics
+from graphham.evaluate.sharing import Fits, embedded
 from graphham.evaluate.splits import edge_split
 from graphham.graph import Graph
 from graphham.keys import derive_key
@@ -38,6 +39,7 @@ def measure_links(
     keep: Path | None = None,
     negatives: int = NEGATIVES,
     scale: int = SCALE,
+    fits: Fits | None = None,
 ) -> tuple[Record, Arrays]:
     """Fit a method on a graph that lacks the test edges and rank each of them among non-links.
 
@@ -56,6 +58,7 @@ def measure_links(
         keep: Folder to save the fitted method in, which must not exist.
         negatives: Non-neighbours per test edge.
         scale: Divisor of ranks in the scaled MRR.
+        fits: Fits to the same fold, made for other negatives.
 
     Returns:
         What goes into the cell's JSON, and the groups found, if any.
@@ -70,8 +73,13 @@ def measure_links(
 
     asked = questions(split.validation, "validation")
 
-    def fit(candidate: Method) -> None:
-        candidate.fit(split.graph, task="embed")
+    spared = 0.0
+
+    def fit(candidate: Method) -> Method:
+        nonlocal spared
+        method, saved = embedded(candidate, split.graph, fits)
+        spared += saved
+        return method
 
     def validate(candidate: Method) -> float:
         found = link_metrics(score_queries(candidate, asked), scale)
@@ -81,7 +89,7 @@ def measure_links(
     tested = questions(split.test, "test")
     record = {
         "metrics": link_metrics(score_queries(chosen.method, tested), scale),
-        **choice_record(chosen),
+        **choice_record(chosen, spared),
         "split": {
             "train": split.graph.num_edges,
             "validation": len(split.validation),

@@ -22,6 +22,7 @@ from graphham.console import clock
 from graphham.errors import InputError
 from graphham.evaluate.cells import Cell, CellStore, Record
 from graphham.evaluate.classify import Arrays
+from graphham.evaluate.sharing import Fits, together
 
 if TYPE_CHECKING:
     from graphham.console import Screen
@@ -32,7 +33,11 @@ _WAIT_SECONDS = 2.0
 
 
 def measure(
-    cell: Cell, graph: Graph | None = None, place: Path | None = None, keep: bool = False
+    cell: Cell,
+    graph: Graph | None = None,
+    place: Path | None = None,
+    keep: bool = False,
+    fits: Fits | None = None,
 ) -> Measured:
     """Do the work of one cell.
 
@@ -41,6 +46,7 @@ def measure(
         graph: The user's graph; looked up by the cell's name when not given.
         place: Folder of the cell, for kinds that leave a run folder.
         keep: Save the fitted method in ``run`` below that folder.
+        fits: Fits of the cell's group that need not be made again.
     """
     if cell.kind == "hierarchy":
         from graphham.evaluate.hierarchy_cells import measure_hierarchy
@@ -54,6 +60,7 @@ def measure(
         "budget": cell.budget,
         "settings": cell.settings,
         "keep": None,
+        "fits": fits,
     }
     if keep and place is not None:
         common["keep"] = place / "run"
@@ -121,7 +128,8 @@ def run_cells(
 
     A stop by Ctrl-C discards the cell under way and leaves all others. A cell whose input cannot be
     used is stored as refused, with the reason; one that fails unexpectedly is reported and tried
-    again next time, and the others go on.
+    again next time, and the others go on. Cells that need the same fit are measured one after the
+    other by one process, which makes it once (see :mod:`graphham.evaluate.sharing`).
 
     Args:
         cells: What to measure.
@@ -133,18 +141,24 @@ def run_cells(
         work: Does one cell.
     """
     outcome = Outcome()
-    chosen = functools.partial(work, keep=True) if keep else work
+    fits = Fits(store.groups)
+    more = {"fits": fits, **({"keep": True} if keep else {})}
+    chosen = functools.partial(work, **more)
     todo: list[Cell] = []
     for cell in {cell.key: cell for cell in cells}.values():
         if store.is_finished(cell):
             outcome.records[cell.key] = store.read(cell)
         else:
             todo.append(cell)
+    todo = together(todo)
     total = len(todo) + len(outcome.records)
-    with CellProgress(screen, total, outcome.records) as progress, one_thread():
+    with CellProgress(screen, total, outcome.records) as progress, one_thread(), fits:
         while todo:
             elsewhere = []
             for cell in todo:
+                if not fits.enter(cell):
+                    elsewhere.append(cell)
+                    continue
                 with store.claim(cell) as is_ours:
                     if not is_ours:
                         elsewhere.append(cell)
@@ -154,6 +168,7 @@ def run_cells(
                     else:
                         progress.begin(cell, [c for c in todo if c.key not in outcome.records])
                         _run_one(cell, store, graph, chosen, outcome, progress)
+            fits.leave()
             todo = elsewhere
             if todo and not wait:
                 break
