@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from graphham.blocks import Block
@@ -17,9 +18,11 @@ from graphham.explain import NodeAttention
 from graphham.graph import Graph, Labels
 from graphham.ids import NodeIds
 from graphham.inputs import FeatureMap, NodeInputs
-from graphham.membership import decode_path
-from graphham.model import Batch, GraphHAMNet, Output
+from graphham.layerwise import LayerWise, Reading
+from graphham.membership import combine_levels, decode_path
+from graphham.model import Batch, GraphHAMNet
 from graphham.nesting import majority_parents
+from graphham.parallel.ranks import ALONE, SPAN, Ranks
 from graphham.result import FitResult
 from graphham.threads import single_threaded
 
@@ -83,20 +86,33 @@ class Encoder:
         }
 
     @single_threaded()
-    def read(self, graph: Graph, inputs: NodeInputs) -> FitResult:
-        """Return vectors, groups and memberships of every node of ``graph``."""
-        batch = full_batch(self.model, inputs, graph)
-        with torch.no_grad():
-            self.model.eval()
-            output = self.model(batch, rounds=ROUNDS)
-            gaps = attention_gaps(self.model, batch)
-            prediction, confidence = self._predict(output)
-        return make_result(self.model, graph, output, gaps, prediction, confidence)
+    def read(self, graph: Graph, inputs: NodeInputs, ranks: Ranks = ALONE) -> FitResult:
+        """Return vectors, groups and memberships of every node of ``graph``.
 
-    def _predict(self, output: Output) -> tuple[Labels | None, npt.NDArray[Any] | None]:
+        Args:
+            graph: The graph.
+            inputs: Inputs of its nodes.
+            ranks: The processes that share the work; every one gets the whole answer.
+        """
+        whole = LayerWise(self.model, inputs, graph, ranks)
+        reading = whole.read()
+        logs = whole.log_evidence(reading.affinities, ROUNDS)
+        with torch.no_grad():
+            # Before the states are scaled to unit vectors where they stand.
+            prediction, confidence = self._predict(reading.states)
+            return make_result(self.model, graph, reading, logs, prediction, confidence)
+
+    def _predict(
+        self, states: npt.NDArray[np.float32]
+    ) -> tuple[Labels | None, npt.NDArray[Any] | None]:
         if self.model.classifier is None:
             return None, None
-        logits = self.model.class_logits(output.states).cpu()
+        device = next(self.model.parameters()).device
+        parts: list[Tensor] = []
+        for first in range(0, len(states), SPAN):
+            held = torch.from_numpy(states[first : first + SPAN]).to(device)
+            parts.append(self.model.class_logits([held]).cpu())
+        logits = torch.cat(parts)
         if not self.is_multi:
             confidence, codes = logits.softmax(1).max(1)
             labels = Labels(self.classes, codes=codes.numpy().astype(np.int32))
@@ -120,59 +136,61 @@ def full_batch(model: GraphHAMNet, inputs: NodeInputs, graph: Graph) -> Batch:
     return Batch(blocks, inputs.rows(None), inputs.diffused_rows(None), degrees)
 
 
-def attention_gaps(model: GraphHAMNet, batch: Batch) -> list[npt.NDArray[np.float32]]:
-    """Return per layer how far node attention is from group attention, per node (A11).
-
-    The mean over a node's neighbours of alpha_ij log(alpha_ij / lambda_ij), heads averaged; 0 for
-    a node with a single neighbour.
-    """
-    gaps: list[npt.NDArray[np.float32]] = []
-    for level, one in enumerate(model.encode(batch)):
-        block = batch.blocks[level]
-        weights = model.layer(level).attention_weights(one.x, block, one.z)
-        alpha = weights.node.mean(1).clamp_min(1e-12)
-        lam = weights.group.mean(1).clamp_min(1e-12)
-        term = (alpha * (alpha / lam).log()).cpu().numpy().astype(np.float64)
-        count = np.maximum(block.degrees(), 1)
-        sums = np.add.reduceat(np.append(term, 0.0), block.indptr[:-1])
-        sums[block.degrees() == 0] = 0.0
-        gaps.append(np.maximum(sums / count, 0).astype(np.float32))
-    return gaps
-
-
 def make_result(
     model: GraphHAMNet,
     graph: Graph,
-    output: Output,
-    gaps: list[npt.NDArray[np.float32]],
+    reading: Reading,
+    logs: list[npt.NDArray[np.float32]],
     prediction: Labels | None = None,
     confidence: npt.NDArray[Any] | None = None,
 ) -> FitResult:
-    """Turn a network's answer for a whole graph into plain arrays."""
-    evidence = [level.argmax(1).cpu().numpy().astype(np.int32) for level in output.evidence]
-    held = [level / level.sum(1, keepdim=True) for level in output.memberships]
+    """Turn a network's answer for a whole graph into plain arrays, a span of nodes at a time.
+
+    Args:
+        model: The network.
+        graph: The graph that was read.
+        reading: What the layers said; its states become the unit vectors of the embedding.
+        logs: Per level ``(num_nodes, K_l)`` log evidence; becomes the memberships.
+        prediction: Predicted labels.
+        confidence: How sure they are.
+    """
+    dim = model.config.layer_dim
+    n = len(reading.states)
+    counts = model.groups
+    evidence = [level.argmax(1).astype(np.int32) for level in logs]
     if model.is_seeded:
         parents = [p.cpu().numpy().astype(np.int32) for p in model.parent_maps]
     else:
-        counts = model.groups
         parents = [
             majority_parents(low, high, counts[level], counts[level + 1]).astype(np.int32)
             for level, (low, high) in enumerate(itertools.pairwise(evidence))
         ]
-    maps = [torch.from_numpy(p.astype(np.int64)).to(held[0].device) for p in parents]
-    codes = decode_path(held, maps)
+    maps = [torch.from_numpy(p.astype(np.int64)) for p in parents]
+    groups = [np.empty(n, dtype=np.int32) for _ in counts]
+    for first in range(0, n, SPAN):
+        part = slice(first, first + SPAN)
+        for level in range(len(counts)):
+            state = reading.states[part, level * dim : (level + 1) * dim]
+            state[:] = F.normalize(torch.from_numpy(np.ascontiguousarray(state)), dim=1).numpy()
+        said = [torch.from_numpy(level[part]) for level in logs]
+        held = combine_levels(said, maps) if model.is_seeded else [level.exp() for level in said]
+        held = [level / level.sum(1, keepdim=True) for level in held]
+        for level, codes in enumerate(decode_path(held, maps)):
+            groups[level][part] = codes.numpy()
+        for level, values in enumerate(held):
+            logs[level][part] = values.numpy()
     return FitResult(
         ids=graph.ids,
-        embedding=output.embedding().cpu().numpy().astype(np.float32),
-        layer_dims=(model.config.layer_dim,) * len(model.groups),
-        memberships=[level.cpu().numpy().astype(np.float32) for level in held],
-        groups=[level.cpu().numpy().astype(np.int32) for level in codes],
+        embedding=reading.states,
+        layer_dims=(dim,) * len(counts),
+        memberships=logs,
+        groups=groups,
         evidence=evidence,
         parents=parents,
         labels=graph.labels,
         prediction=prediction,
         confidence=confidence,
-        attention_gap=gaps,
+        attention_gap=reading.gaps,
     )
 
 

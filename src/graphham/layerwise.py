@@ -7,6 +7,7 @@ the same calls whoever computes them, so several processes that share the nodes 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +28,7 @@ from graphham.membership import WITNESSES
 from graphham.model import GraphHAMNet, activate
 from graphham.ops import aggregate, edge_dot, edge_scores, edge_softmax
 from graphham.ops.attention import runs_reference
-from graphham.parallel.ranks import ALONE, SPAN, Ranks
+from graphham.parallel.ranks import ALONE, SPAN, Ranks, span_of
 
 Floats = npt.NDArray[np.float32]
 _NO_WEIGHTS = frozen(np.empty(0, dtype=np.float32))
@@ -56,7 +57,7 @@ class LayerWise:
         inputs: Inputs of the graph's nodes.
         graph: The graph.
         ranks: The processes that share the work; every one gets the whole answer.
-        span: Nodes read at once.
+        span: Nodes read at once; by the size of the graph when not given.
     """
 
     def __init__(
@@ -65,10 +66,10 @@ class LayerWise:
         inputs: NodeInputs,
         graph: Graph,
         ranks: Ranks = ALONE,
-        span: int = SPAN,
+        span: int | None = None,
     ) -> None:
         self.model, self.inputs, self.graph = model.eval(), inputs, graph
-        self.ranks, self.span = ranks, span
+        self.ranks, self.span = ranks, span or span_of(graph.num_nodes)
         self.device = next(model.parameters()).device
         self.indptr = frozen(graph.indptr, np.int64)
         self.indices = frozen(graph.indices)
@@ -109,10 +110,30 @@ class LayerWise:
 
     @torch.no_grad()
     def held_states(self, level: int, states: Floats) -> Iterator[tuple[int, int, Tensor]]:
-        """Yield bounds and the vectors a level's groups look at, span by span, own spans only."""
-        for first, last in self.spans():
+        """Yield bounds and the vectors a level's groups look at, for all nodes span by span."""
+        for first in range(0, self.num_nodes, self.span):
+            last = min(first + self.span, self.num_nodes)
             held = self._held(level, self._input(level, states, first, last), first, last)
             yield first, last, held if isinstance(held, Tensor) else held.to_dense()
+
+    @torch.no_grad()
+    def level_states(self) -> list[Floats]:
+        """Return per level the ``(num_nodes, width)`` vectors its groups look at.
+
+        The running centres are set to the exact means first, so that seeds and later passes agree.
+        """
+        top = len(self.model.groups) - 1
+        states = self.read(top, recenter=True).states
+        if top:
+            self._recenter(top, states)
+        out: list[Floats] = []
+        for level in range(top + 1):
+            if level == 0 and self.model.uses_diffusion:
+                out.append(self.inputs.diffused.cpu().numpy())
+                continue
+            parts = [held.cpu().numpy() for _, _, held in self.held_states(level, states)]
+            out.append(np.concatenate(parts))
+        return out
 
     def _input(self, level: int, states: Floats, first: int, last: int) -> Tensor | FeatureRows:
         if level == 0:
@@ -197,7 +218,7 @@ class LayerWise:
     def _listen(self, affinities: list[Floats], rounds: int) -> None:
         """Add what neighbours say to the affinities, in place."""
         bounds = np.concatenate([[0], np.cumsum([u.shape[1] for u in affinities])])
-        columns = [slice(int(a), int(b)) for a, b in zip(bounds, bounds[1:], strict=False)]
+        columns = [slice(int(a), int(b)) for a, b in itertools.pairwise(bounds)]
         tables = [self.model.get_buffer(f"link_table_{i}").cpu() for i in range(len(affinities))]
         said = _aligned(self.num_nodes, int(bounds[-1]))
         following = _aligned(*said.shape)

@@ -6,9 +6,12 @@ one process nothing is exchanged and the same code runs. Only arrays and JSON tr
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -16,9 +19,17 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-# Nodes are handed out in whole spans of this many rows, so that every span is computed by the same
-# calls on the same rows, whoever computes it, and gives the same bits.
+from graphham.errors import InputError
+
+# Nodes are handed out in whole spans of at most this many rows, so that every span is computed by
+# the same calls on the same rows, whoever computes it, and gives the same bits.
 SPAN = 8192
+# How long a process waits for the others before it takes them for dead.
+_PATIENCE = timedelta(minutes=30)
+
+
+class LostPeerError(InputError):
+    """Another process of the job is gone or no longer answers."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +74,8 @@ class Ranks:
                 continue
             part = torch.from_numpy(values[low:high])
             moved = part.to(self.device)
-            dist.broadcast(moved, rank)
+            with self._talking():
+                dist.broadcast(moved, rank)
             if moved is not part and rank != self.rank:
                 part.copy_(moved)
 
@@ -75,7 +87,8 @@ class Ranks:
 
         held = values.contiguous().to(self.device)
         parts = [torch.empty_like(held) for _ in range(self.count)]
-        dist.all_gather(parts, held)
+        with self._talking():
+            dist.all_gather(parts, held)
         return [part.to(values.device) for part in parts]
 
     def exchange(self, parts: Sequence[Tensor]) -> list[Tensor]:
@@ -91,33 +104,100 @@ class Ranks:
         device = parts[0].device
         lengths = torch.tensor([len(part) for part in parts], device=self.device)
         arriving = torch.empty_like(lengths)
-        dist.all_to_all_single(arriving, lengths)
-        counts = [int(n) for n in arriving]
-        sent = torch.cat(list(parts)).to(self.device)
-        got = sent.new_empty(sum(counts), *sent.shape[1:])
-        dist.all_to_all_single(got, sent, counts, [len(part) for part in parts])
-        return list(got.to(device).split(counts))
+        with self._talking():
+            dist.all_to_all_single(arriving, lengths)
+            counts = [int(n) for n in arriving]
+            sent = torch.cat(list(parts)).to(self.device)
+            got = sent.new_empty(sum(counts), *sent.shape[1:])
+            dist.all_to_all_single(got, sent, counts, [len(part) for part in parts])
+        return list(torch.split(got.to(device), counts))  # type: ignore[no-untyped-call]
 
     def tell(self, values: Any = None) -> Any:
         """Return to every process what the first one says; plain JSON values only."""
+        return self.collect(values)[0]
+
+    def collect(self, values: Any) -> list[Any]:
+        """Return what every process says, in the order of ranks; plain JSON values only."""
         if self.count == 1:
+            return [values]
+        text = np.frombuffer(json.dumps(values).encode(), dtype=np.uint8)
+        lengths = [int(n) for n in self.gather(torch.tensor([len(text)]))]
+        held = torch.zeros(max(lengths), dtype=torch.uint8)
+        held[: len(text)] = torch.from_numpy(text.copy())
+        parts = zip(self.gather(held), lengths, strict=True)
+        return [json.loads(bytes(part[:length].numpy())) for part, length in parts]
+
+    def share_array(self, values: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
+        """Return to every process the array that the first one gives."""
+        if self.count == 1:
+            assert values is not None
             return values
         import torch.distributed as dist
 
-        text = json.dumps(values).encode() if self.is_first else b""
-        length = torch.tensor([len(text)], device=self.device)
-        dist.broadcast(length, 0)
-        held = torch.zeros(int(length), dtype=torch.uint8)
-        if self.is_first:
-            held = torch.from_numpy(np.frombuffer(text, dtype=np.uint8).copy())
-        held = held.to(self.device)
-        dist.broadcast(held, 0)
-        return json.loads(bytes(held.cpu().numpy()))
+        about = None if values is None else [list(values.shape), str(values.dtype)]
+        shape, dtype = self.tell(about)
+        held = np.zeros(shape, dtype) if not self.is_first else np.ascontiguousarray(values)
+        moved = torch.from_numpy(held).to(self.device)
+        with self._talking():
+            dist.broadcast(moved, 0)
+        shared: npt.NDArray[Any] = moved.cpu().numpy()
+        return shared
 
     def wait(self) -> None:
         """Return when every process has come this far."""
-        if self.count > 1:
-            self.gather(torch.zeros(1))
+        self.gather(torch.zeros(1))
+
+    @contextlib.contextmanager
+    def _talking(self) -> Iterator[None]:
+        """Turn a broken connection into one sentence."""
+        try:
+            yield
+        except RuntimeError as error:
+            raise LostPeerError(
+                f"another process of this job ended or no longer answers, so process {self.rank} "
+                f"of {self.count} stops as well; --resume goes on from the last checkpoint"
+            ) from error
 
 
 ALONE = Ranks()
+
+
+def span_of(num_nodes: int) -> int:
+    """Return the rows of one span; it depends on the graph alone, never on who reads it."""
+    return min(SPAN, max(16, -(-num_nodes // 64)))
+
+
+def is_job() -> bool:
+    """Whether torchrun (or ``fit --processes``) started this process as one of several."""
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1
+
+
+@contextlib.contextmanager
+def joined(device: str = "cpu") -> Iterator[Ranks]:
+    """Join the job that the environment describes; alone without one.
+
+    Args:
+        device: The device of the run; CUDA devices talk through NCCL.
+    """
+    if not is_job():
+        yield ALONE
+        return
+    import torch.distributed as dist
+
+    is_cuda = device.startswith("cuda")
+    try:
+        dist.init_process_group("nccl" if is_cuda else "gloo", timeout=_PATIENCE)
+    except (RuntimeError, ValueError) as error:
+        raise LostPeerError(
+            "the processes of this job did not find each other; check MASTER_ADDR and "
+            "MASTER_PORT, or how torchrun was started"
+        ) from error
+    where = "cpu"
+    if is_cuda:
+        where = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
+        torch.cuda.set_device(where)
+    try:
+        yield Ranks(dist.get_rank(), dist.get_world_size(), where)
+    finally:
+        with contextlib.suppress(RuntimeError):
+            dist.destroy_process_group()

@@ -1,0 +1,88 @@
+"""The read-out in spans says what one pass over the whole graph says."""
+
+import numpy as np
+import pytest
+import torch
+
+from graphham.fitting import fit_graph
+from graphham.graph import build_graph
+from graphham.inference import ROUNDS, full_batch
+from graphham.layerwise import LayerWise
+from graphham.parallel.ranks import Ranks
+from reference.graphs import planted, relinked, small_config, with_features
+
+GRAPH = planted().graph
+
+
+def weighted(graph):
+    edges = graph.edge_list()
+    weights = np.random.default_rng(0).uniform(0.1, 5, len(edges))
+    return build_graph(
+        edges[:, 0], edges[:, 1], graph.num_nodes, weights=weights, features=graph.features
+    )
+
+
+CASES = {
+    "default": (GRAPH, {}),
+    "three heads": (GRAPH, {"model.heads": 3}),
+    "paper": (GRAPH, {"preset": "paper", "loss.walks": 2}),
+    "directed": (relinked(GRAPH, directed=True), {}),
+    "isolated, no self edge": (relinked(GRAPH, extra=5), {"model.self_edge": False}),
+    "literal product": (GRAPH, {"model.product": "literal", "model.heads": 2}),
+    "no group attention": (GRAPH, {"model.group_score": "none"}),
+    "residual": (GRAPH, {"model.residual": True}),
+    "dense": (with_features(GRAPH, GRAPH.features.toarray().astype(np.float16)), {}),
+    "weighted": (weighted(GRAPH), {}),
+    "three levels": (GRAPH, {"groups": (9, 5, 2), "dim": 24}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_spans_say_what_the_whole_graph_says(case):
+    graph, settings = CASES[case]
+    fitted = fit_graph(graph, small_config(settings))
+    model = fitted.encoder.model
+    batch = full_batch(model, fitted.inputs, graph)
+    with torch.no_grad():
+        output = model(batch, rounds=ROUNDS)
+        passes = model.encode(batch)
+    whole = LayerWise(model, fitted.inputs, graph, span=50)
+    reading = whole.read()
+    np.testing.assert_allclose(reading.states, torch.cat(output.states, 1), atol=1e-6)
+    for one, affinity in zip(passes, reading.affinities, strict=True):
+        # Scaled cosines go up to eight, where float32 steps by 1e-6.
+        np.testing.assert_allclose(affinity, one.affinity, atol=4e-6)
+    logs = whole.log_evidence(reading.affinities, ROUNDS)
+    for said, evidence in zip(logs, output.evidence, strict=True):
+        np.testing.assert_allclose(np.exp(said), evidence, atol=1e-6)
+    np.testing.assert_allclose(fitted.result.embedding, output.embedding(), atol=1e-6)
+    for held, member in zip(fitted.result.memberships, output.memberships, strict=True):
+        np.testing.assert_allclose(held, member / member.sum(1, keepdim=True), atol=2e-6)
+    # The other loop over the same edges.
+    whole._is_plain = lambda layer: False
+    slow = whole.read()
+    np.testing.assert_allclose(slow.states, reading.states, atol=1e-6)
+    for one, other in zip(slow.gaps, reading.gaps, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+def test_exact_centres_are_the_means_of_the_unit_states():
+    fitted = fit_graph(GRAPH, small_config())
+    model = fitted.encoder.model
+    whole = LayerWise(model, fitted.inputs, GRAPH, span=50)
+    reading = whole.read(recenter=True)
+    dim = model.config.layer_dim
+    first = torch.from_numpy(reading.states[:, :dim].copy())
+    mean = torch.nn.functional.normalize(first, dim=1).mean(0)
+    torch.testing.assert_close(model.get_buffer("center_1"), mean, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize(("total", "count"), [(0, 3), (5, 2), (100, 3), (101, 7), (1000, 4)])
+def test_ranges_cover_all_rows_once_in_whole_spans(total, count):
+    bounds = Ranks(0, count).bounds(total, span=10)
+    assert bounds[0] == 0
+    assert bounds[-1] == total
+    assert bounds == sorted(bounds)
+    assert all(b % 10 == 0 for b in bounds[:-1] if b != total)
+    sizes = np.diff(bounds)
+    assert sizes.max() - sizes.min() <= 20
