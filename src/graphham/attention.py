@@ -13,7 +13,16 @@ from graphham.blocks import Block
 from graphham.errors import InputError
 from graphham.inputs import FeatureRows
 from graphham.membership import assign, cosine_affinity, gumbel_noise
-from graphham.ops import aggregate, edge_dot, edge_scores, edge_softmax
+from graphham.ops import (
+    GroupTerms,
+    aggregate,
+    attend,
+    edge_dot,
+    edge_scores,
+    edge_softmax,
+    fused_attention,
+)
+from graphham.ops.reference import rescaled
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,15 +161,34 @@ class MembershipAttention(nn.Module):
             block: The neighbourhood.
             z: ``(num_sources, groups)`` assignments.
         """
-        projected = self._project(x)
-        weights = self._weights(
-            self._node_scores(projected, block), self._group_scores(z, block), block
-        )
-        out = aggregate(weights, projected, block).mean(dim=1)
-        if self.shortcut is not None:
+        if self.product == "literal" and self.group_score != "none":
+            projected = self._project(x)
+            weights = self._weights(
+                self._node_scores(projected, block), self._group_scores(z, block), block
+            )
+            out = aggregate(weights, projected, block).mean(dim=1)
+        elif isinstance(x, FeatureRows) and x.dense is None:
+            # Sparse features are wide: gather what is left of them after the product.
+            groups = self._group_terms(z, block.num_targets)
+            out = attend(
+                self._project(x), self.attention, block, groups=groups, slope=self.slope
+            ).mean(dim=1)
+        else:
+            out = fused_attention(
+                _plain(x),
+                self.weight,
+                self.attention,
+                block,
+                groups=self._group_terms(z, block.num_targets),
+                slope=self.slope,
+                average=True,
+            )
+        if self.shortcut is None:
+            return out
+        if isinstance(x, FeatureRows) and x.dense is None:
             own: Tensor = x.matmul(self.shortcut)
-            out = out + own[: block.num_targets]
-        return out
+            return out + own[: block.num_targets]
+        return out + _plain(x)[: block.num_targets] @ self.shortcut
 
     def attention_weights(
         self, x: Tensor | FeatureRows, block: Block, z: Tensor
@@ -188,9 +216,7 @@ class MembershipAttention(nn.Module):
         if block.weights is None:
             return weights
         # Given edge weights scale attention, then each neighbourhood keeps its total.
-        given = torch.tensor(block.mean_weights, device=e.device)[:, None]
-        scaled = weights * given
-        return scaled * (_row_sums(weights, block) / _row_sums(scaled, block).clamp_min(1e-12))
+        return rescaled(weights, block)
 
     def _node_scores(self, projected: Tensor, block: Block) -> Tensor:
         """Return ``(num_edges, heads)`` e (E6)."""
@@ -200,16 +226,25 @@ class MembershipAttention(nn.Module):
 
     def _group_scores(self, z: Tensor, block: Block) -> Tensor | None:
         """Return ``(num_edges, 1 or heads)`` f (E7)."""
+        terms = self._group_terms(z, block.num_targets)
+        if terms is None:
+            return None
+        if terms.kind == "pair":
+            return edge_dot(terms.left, terms.right, block)[:, None]
+        return edge_scores(terms.left, terms.right, block, self.slope)
+
+    def _group_terms(self, z: Tensor, num_targets: int) -> GroupTerms | None:
+        """Return what targets and sources bring to f (E7)."""
         if self.group_score == "none":
             return None
-        targets = z[: block.num_targets]
+        targets = z[:num_targets]
         if self.pair_score is not None:
-            return edge_dot(targets @ self.pair_score, z, block)[:, None]
+            return GroupTerms(targets @ self.pair_score, z, "pair")
         vectors = self.attention if self.group_attention is None else self.group_attention
         # Only K scalars per head are needed: a . W phi_k, then mixed by z.
         psi = (self.group_embedding @ self.weight).view(-1, self.heads, self.out_dim)
         left, right = (psi * vectors[0]).sum(2), (psi * vectors[1]).sum(2)
-        return edge_scores(targets @ left, z @ right, block, self.slope)
+        return GroupTerms(targets @ left, z @ right, "additive")
 
     def forward(
         self,
@@ -246,8 +281,9 @@ class MembershipAttention(nn.Module):
         return f"{self.in_dim}, {self.out_dim}, groups={self.groups}, heads={self.heads}"
 
 
-def _row_sums(weights: Tensor, block: Block) -> Tensor:
-    """Return each edge's sum of weights over its target's edges."""
-    targets = torch.tensor(block.edge_targets, device=weights.device).long()
-    sums = torch.zeros(block.num_targets, weights.shape[1], device=weights.device)
-    return sums.to(weights.dtype).index_add(0, targets, weights)[targets]
+def _plain(x: Tensor | FeatureRows) -> Tensor:
+    """Return dense features or states as the tensor they are."""
+    if isinstance(x, Tensor):
+        return x
+    assert x.dense is not None
+    return x.dense

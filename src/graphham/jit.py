@@ -119,6 +119,24 @@ def _bits_to_float(typing_context: Any, bits: Any) -> Any:
 _as_float: Any = _bits_to_float
 
 
+@intrinsic
+def _read_float(typing_context: Any, value: Any) -> Any:
+    """Return a float32 as it is, and the 16 bits of an int16 as the float16 they stand for."""
+    if value == types.float32:
+        return types.float32(value), lambda context, builder, signature, args: args[0]
+    if value != types.int16:
+        return None
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.fpext(builder.bitcast(arguments[0], ir.HalfType()), ir.FloatType())
+
+    return types.float32(types.int16), generate
+
+
+# Numba has no float16 on the CPU; an int16 view and the processor's own conversion do.
+read_float: Any = _read_float
+
+
 @inlined
 def exp_below_zero(value: Any) -> Any:
     """Return e**value for a float32 that is not positive, to about 1e-7 of the result.

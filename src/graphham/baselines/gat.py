@@ -24,7 +24,7 @@ from graphham.baselines.training import NodeNet, dropped, product
 from graphham.blocks import Block
 from graphham.errors import InputError
 from graphham.inputs import FeatureRows
-from graphham.ops import aggregate, edge_scores, edge_softmax
+from graphham.ops import attend, fused_attention
 
 
 class GatLayer(nn.Module):
@@ -72,11 +72,19 @@ class GatLayer(nn.Module):
             dropout: Share of attention weights dropped.
             generator: Source of that dropout; ``None`` outside training.
         """
-        mapped = product(x, self.weight).view(-1, self.heads, self.width)
-        left = (mapped[: block.num_targets] * self.left).sum(2)
-        right = (mapped * self.right).sum(2)
-        alpha = edge_softmax(edge_scores(left, right, block, self.slope), block)
-        read = aggregate(dropped(alpha, dropout, generator), mapped, block)
+        vectors = torch.stack([self.left, self.right])
+        # What dropout multiplies attention with: one draw per edge and head.
+        scale = None
+        if dropout and generator is not None:
+            ones = vectors.new_ones(block.num_edges, self.heads)
+            scale = dropped(ones, dropout, generator)
+        if isinstance(x, FeatureRows) and x.dense is None:
+            mapped = product(x, self.weight).view(-1, self.heads, self.width)
+            read = attend(mapped, vectors, block, slope=self.slope, scale=scale)
+        else:
+            held = x.dense if isinstance(x, FeatureRows) else x
+            assert held is not None
+            read = fused_attention(held, self.weight, vectors, block, slope=self.slope, scale=scale)
         state = read.flatten(1) if self.concat else read.mean(1)
         if self.around is not None:
             state = state + product(x, self.around)[: block.num_targets]

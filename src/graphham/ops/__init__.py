@@ -7,14 +7,18 @@ from graphham.ops.attention import (
     edge_softmax,
     mean_aggregate,
 )
+from graphham.ops.fused import GroupTerms, attend, fused_attention
 from graphham.ops.sparse import SparseMatrix, sparse_matmul
 
 __all__ = [
+    "GroupTerms",
     "SparseMatrix",
     "aggregate",
+    "attend",
     "edge_dot",
     "edge_scores",
     "edge_softmax",
+    "fused_attention",
     "mean_aggregate",
     "sparse_matmul",
 ]

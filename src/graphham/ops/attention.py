@@ -37,9 +37,9 @@ def edge_scores(left: Tensor, right: Tensor, block: Block, slope: float = 0.2) -
     Returns:
         ``(num_edges, heads)`` LeakyReLU(left_i + right_j).
     """
-    _check("left", left, block.num_targets, 2)
-    _check("right", right, block.num_sources, 2)
-    _check_same("left", left, "right", right)
+    check_rows("left", left, block.num_targets, 2)
+    check_rows("right", right, block.num_sources, 2)
+    _samecheck_rows("left", left, "right", right)
     if slope < 0:
         raise InputError(f"the slope of the LeakyReLU must not be negative, got {slope}")
     if runs_reference(left, right):
@@ -58,9 +58,9 @@ def edge_dot(left: Tensor, right: Tensor, block: Block) -> Tensor:
     Returns:
         ``(num_edges,)`` dot products; nothing of size edges x dim is made.
     """
-    _check("left", left, block.num_targets, 2)
-    _check("right", right, block.num_sources, 2)
-    _check_same("left", left, "right", right)
+    check_rows("left", left, block.num_targets, 2)
+    check_rows("right", right, block.num_sources, 2)
+    _samecheck_rows("left", left, "right", right)
     if runs_reference(left, right):
         return reference.edge_dot(left, right, block)
     return _called(_EdgeDot, left, right, block)
@@ -76,7 +76,7 @@ def edge_softmax(logits: Tensor, block: Block) -> Tensor:
     Returns:
         ``(num_edges, heads)`` weights that sum to one over each target's edges.
     """
-    _check("logits", logits, block.num_edges, 2)
+    check_rows("logits", logits, block.num_edges, 2)
     if runs_reference(logits):
         return reference.edge_softmax(logits, block)
     return _called(_EdgeSoftmax, logits, block)
@@ -93,9 +93,9 @@ def aggregate(weights: Tensor, values: Tensor, block: Block) -> Tensor:
     Returns:
         ``(num_targets, heads, dim)`` sums; zero for a target without edges.
     """
-    _check("weights", weights, block.num_edges, 2)
-    _check("values", values, block.num_sources, 3)
-    _check_same("weights", weights, "values", values)
+    check_rows("weights", weights, block.num_edges, 2)
+    check_rows("values", values, block.num_sources, 3)
+    _samecheck_rows("weights", weights, "values", values)
     if runs_reference(weights, values):
         return reference.aggregate(weights, values, block)
     return _called(_Aggregate, weights, values, block)
@@ -111,7 +111,7 @@ def mean_aggregate(values: Tensor, block: Block) -> Tensor:
     Returns:
         ``(num_targets, dim)`` means; zero for a target without edges.
     """
-    _check("values", values, block.num_sources, 2)
+    check_rows("values", values, block.num_sources, 2)
     if runs_reference(values):
         return reference.mean_aggregate(values, block)
     return _called(_MeanAggregate, values, block)
@@ -275,7 +275,8 @@ def _called(function: type[torch.autograd.Function], *arguments: Any) -> Tensor:
     return out
 
 
-def _check(name: str, tensor: Tensor, rows: int, dims: int) -> None:
+def check_rows(name: str, tensor: Tensor, rows: int, dims: int) -> None:
+    """Refuse a tensor that does not fit the block or holds no floating-point numbers."""
     if tensor.dim() != dims or tensor.shape[0] != rows:
         raise InputError(
             f"{name} must have {dims} dimensions and {rows:,} rows to fit the block, "
@@ -285,7 +286,7 @@ def _check(name: str, tensor: Tensor, rows: int, dims: int) -> None:
         raise InputError(f"{name} must hold floating-point numbers, got {tensor.dtype}")
 
 
-def _check_same(name: str, one: Tensor, other_name: str, other: Tensor) -> None:
+def _samecheck_rows(name: str, one: Tensor, other_name: str, other: Tensor) -> None:
     if one.shape[1] != other.shape[1]:
         raise InputError(
             f"{name} and {other_name} must agree in their second dimension, "

@@ -10,6 +10,8 @@ from torch.nn.functional import leaky_relu
 
 if TYPE_CHECKING:
     from graphham.blocks import Block
+    from graphham.jit import Array
+    from graphham.ops.fused import GroupTerms
 
 
 def edge_scores(left: Tensor, right: Tensor, block: Block, slope: float) -> Tensor:
@@ -49,3 +51,41 @@ def mean_aggregate(values: Tensor, block: Block) -> Tensor:
     """Return the weighted mean of each target's source values, zero where there is no edge."""
     weights = block.to(values.device).mean_weights.to(values.dtype)
     return aggregate(weights.unsqueeze(-1), values.unsqueeze(1), block).squeeze(1)
+
+
+def attend(
+    values: Tensor,
+    vectors: Tensor,
+    block: Block,
+    groups: GroupTerms | None,
+    slope: float,
+    rows: Array | None,
+    scale: Tensor | None,
+) -> Tensor:
+    """Return source vectors summed with attention weights between them."""
+    if rows is not None:
+        values = values[torch.as_tensor(rows.copy(), device=values.device)]
+    values = values.to(vectors.dtype)
+    left = (values[: block.num_targets] * vectors[0]).sum(2)
+    right = (values * vectors[1]).sum(2)
+    logits = edge_scores(left, right, block, slope)
+    if groups is not None and groups.kind == "pair":
+        logits = logits + edge_dot(groups.left, groups.right, block)[:, None]
+    elif groups is not None:
+        logits = logits + edge_scores(groups.left, groups.right, block, slope)
+    weights = edge_softmax(logits, block)
+    if block.weights is not None:
+        weights = rescaled(weights, block)
+    if scale is not None:
+        weights = weights * scale
+    return aggregate(weights, values.expand(-1, vectors.shape[1], -1), block)
+
+
+def rescaled(weights: Tensor, block: Block) -> Tensor:
+    """Scale attention by the block's own weights; each neighbourhood keeps its total."""
+    parts = block.to(weights.device)
+    zeros = weights.new_zeros(block.num_targets, weights.shape[1])
+    scaled = weights * parts.mean_weights.to(weights.dtype)[:, None]
+    before = zeros.index_add(0, parts.targets, weights)
+    after = zeros.index_add(0, parts.targets, scaled).clamp_min(1e-12)
+    return scaled * (before / after)[parts.targets]

@@ -1,0 +1,377 @@
+"""The whole attention block as one differentiable operation.
+
+``fused_attention`` is a layer: it takes inputs and weights and decides whether vectors are
+transformed before they are gathered or after. ``attend`` is what both ways share: scores from
+attention vectors, group scores, softmax and weighted sum over vectors as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from graphham.errors import InputError
+from graphham.jit import Array, frozen
+from graphham.ops import fused_kernels as kernels
+from graphham.ops import reference
+from graphham.ops.attention import check_rows, readable, runs_reference
+
+if TYPE_CHECKING:
+    from graphham.blocks import Block
+
+_NO_ROWS = frozen(np.empty(0, dtype=np.int64))
+_NO_WEIGHTS = frozen(np.empty(0, dtype=np.float32))
+_NOTHING = frozen(np.empty((0, 1), dtype=np.float32))
+# With more edges per source than this, terms of a source are taken once and kept.
+_REUSE = 2.0
+
+
+@dataclass(frozen=True, eq=False)
+class GroupTerms:
+    """What the two ends of an edge bring to its group score (E7).
+
+    Args:
+        left: ``(num_targets, K)`` for ``pair``, ``(num_targets, heads)`` for ``additive``.
+        right: ``(num_sources, K)`` or ``(num_sources, heads)``.
+        kind: ``pair`` scores an edge left_i . right_j for all heads, ``additive``
+            LeakyReLU(left_i + right_j) for each.
+    """
+
+    left: Tensor
+    right: Tensor
+    kind: Literal["pair", "additive"]
+
+
+def fused_attention(
+    x: Tensor,
+    weight: Tensor,
+    attention: Tensor,
+    block: Block,
+    *,
+    groups: GroupTerms | None = None,
+    slope: float = 0.2,
+    rows: Array | None = None,
+    scale: Tensor | None = None,
+    average: bool = False,
+    order: Literal["auto", "aggregate", "transform"] = "auto",
+) -> Tensor:
+    """Run a graph attention layer over a block, forward and (by autograd) backward.
+
+    ``h_i^m = sum_j softmax_j(LeakyReLU(a_left^m . W^m x_i + a_right^m . W^m x_j) + f_ij) W^m x_j``
+    where f is the group score, if any. With ``block.weights`` attention is scaled by them and
+    renormalised. No gradient is computed for an ``x`` that does not require it.
+
+    Args:
+        x: ``(num_sources, in_dim)`` float32, or float16 without gradient; with ``rows`` a table of
+            any number of rows.
+        weight: ``(in_dim, heads * out_dim)`` W, heads side by side.
+        attention: ``(2, heads, out_dim)`` attention vectors of target and source.
+        block: The neighbourhood.
+        groups: Terms of the group score.
+        slope: LeakyReLU slope, not negative.
+        rows: ``(num_sources,)`` row of ``x`` that holds each source, so that a batch need not copy
+            its features out of the table; no gradient goes to such a table.
+        scale: ``(num_edges, heads)`` factors on the final weights, such as dropout; no gradient.
+        average: Average the heads.
+        order: ``aggregate`` sums inputs and then transforms the sums, ``transform`` transforms
+            first; the same numbers up to rounding. ``auto`` takes what costs less.
+
+    Returns:
+        ``(num_targets, heads, out_dim)``, or ``(num_targets, out_dim)`` when averaged.
+
+    Example:
+        >>> import torch
+        >>> from graphham.blocks import Block
+        >>> block = Block([0, 2, 3], [0, 1, 1], 2)
+        >>> fused_attention(torch.eye(2), torch.eye(2), torch.zeros(2, 1, 2), block)[:, 0]
+        tensor([[0.5000, 0.5000],
+                [0.0000, 1.0000]])
+    """
+    _, heads, out_dim = attention.shape
+    if weight.shape != (x.shape[1], heads * out_dim):
+        raise InputError(
+            f"the weight must have shape {(x.shape[1], heads * out_dim)} to fit the input and the "
+            f"attention vectors, got {tuple(weight.shape)}"
+        )
+    in_dim = int(x.shape[1])
+    if order == "auto":
+        order = _cheaper_order(block, in_dim, heads, out_dim, rows is not None)
+    if order == "transform":
+        held = x if rows is None else x[torch.tensor(rows)]
+        projected = (held.to(weight.dtype) @ weight).view(-1, heads, out_dim)
+        out = attend(projected, attention, block, groups=groups, slope=slope, scale=scale)
+        return out.mean(dim=1) if average else out
+    # a . W x = (W^T a) . x: scores need no transformed vectors either.
+    shaped = weight.view(in_dim, heads, out_dim)
+    vectors = torch.einsum("dmo,smo->smd", shaped, attention)
+    sums = attend(x[:, None], vectors, block, groups=groups, slope=slope, rows=rows, scale=scale)
+    if average:
+        joined = shaped.transpose(0, 1).reshape(heads * in_dim, out_dim)
+        return sums.view(-1, heads * in_dim) @ (joined / heads)
+    if heads == 1:
+        return (sums.view(-1, in_dim) @ weight)[:, None]
+    return torch.einsum("tmd,dmo->tmo", sums, shaped)
+
+
+def _cheaper_order(
+    block: Block, in_dim: int, heads: int, out_dim: int, mapped: bool
+) -> Literal["aggregate", "transform"]:
+    """Compare what both orders multiply and read; a gathered number costs like two multiplied."""
+    product = in_dim * heads * out_dim
+    aggregate_first = block.num_targets * product + block.num_edges * 2 * in_dim * (heads + 2)
+    transform_first = block.num_sources * product + block.num_edges * 2 * heads * out_dim * 3
+    if mapped:
+        transform_first += block.num_sources * in_dim * 4
+    return "aggregate" if aggregate_first <= transform_first else "transform"
+
+
+def attend(
+    values: Tensor,
+    vectors: Tensor,
+    block: Block,
+    *,
+    groups: GroupTerms | None = None,
+    slope: float = 0.2,
+    rows: Array | None = None,
+    scale: Tensor | None = None,
+) -> Tensor:
+    """Sum source vectors, weighted by attention between them.
+
+    Args:
+        values: ``(num_sources, heads, dim)`` source vectors, or ``(num_sources, 1, dim)`` when all
+            heads read the same; float32, or float16 without gradient.
+        vectors: ``(2, heads, dim)`` attention vectors: an edge of head m scores
+            LeakyReLU(vectors[0, m] . values_i + vectors[1, m] . values_j).
+        block: The neighbourhood.
+        groups: Terms of the group score that is added before the softmax.
+        slope: LeakyReLU slope, not negative.
+        rows: ``(num_sources,)`` row of ``values`` that holds each source; excludes its gradient.
+        scale: ``(num_edges, heads)`` factors on the final weights; no gradient.
+
+    Returns:
+        ``(num_targets, heads, dim)`` sums; zero for a target without edges.
+    """
+    heads = _check(values, vectors, block, groups, slope, rows, scale)
+    dense = [vectors] if groups is None else [vectors, groups.left, groups.right]
+    if values.dtype == torch.float16 and values.requires_grad:
+        values = values.to(vectors.dtype)
+    half = values.dtype == torch.float16
+    if runs_reference(*dense) or (not half and runs_reference(values)) or values.is_cuda:
+        return reference.attend(values, vectors, block, groups, slope, rows, scale)
+    left = right = None
+    kind = kernels.NO_GROUPS
+    if groups is not None:
+        left, right = groups.left, groups.right
+        kind = kernels.PAIR if groups.kind == "pair" else kernels.ADDITIVE
+    place = _NO_ROWS if rows is None else frozen(rows, np.int64)
+    factors = _NOTHING if scale is None else readable(scale)
+    if not _numbers(values).size:
+        return values.new_zeros(block.num_targets, heads, values.shape[2], dtype=torch.float32)
+    out: Tensor = _Attend.apply(  # type: ignore[no-untyped-call]
+        values, vectors, left, right, block, kind, slope, place, factors
+    )
+    return out
+
+
+class _Attend(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        values: Tensor,
+        vectors: Tensor,
+        group_left: Tensor | None,
+        group_right: Tensor | None,
+        block: Block,
+        kind: int,
+        slope: float,
+        rows: Array,
+        scale: Array,
+    ) -> Tensor:
+        heads, dim = vectors.shape[1:]
+        held, pairs = _numbers(values), readable(vectors)
+        reuse = len(rows) == 0 and block.num_edges > _REUSE * block.num_sources
+        left = right = _NOTHING
+        if reuse:
+            left, right = _new(block.num_targets, heads), _new(block.num_sources, heads)
+            kernels.node_terms(held, pairs[:1], left)
+            kernels.node_terms(held, pairs[1:], right)
+            left, right = frozen(left), frozen(right)
+        out = _new(block.num_targets, heads, dim)
+        weights = _new(block.num_edges, heads)
+        bent = np.empty((block.num_edges, heads), dtype=np.uint8)
+        kernels.attend_forward(
+            block.indptr,
+            block.indices,
+            rows,
+            held,
+            _per_line(held),
+            pairs,
+            left,
+            right,
+            kind,
+            _NOTHING if group_left is None else readable(group_left),
+            _NOTHING if group_right is None else readable(group_right),
+            _NO_WEIGHTS if block.weights is None else block.weights,
+            scale,
+            slope,
+            out,
+            weights,
+            bent,
+        )
+        ctx.block, ctx.kind, ctx.slope, ctx.reuse = block, kind, slope, reuse
+        ctx.rows, ctx.scale, ctx.weights, ctx.bent = rows, scale, frozen(weights), frozen(bent)
+        ctx.save_for_backward(values, vectors, group_left, group_right)
+        return torch.from_numpy(out)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        values, vectors, group_left, group_right = ctx.saved_tensors
+        block, rows = ctx.block, ctx.rows
+        heads, dim = vectors.shape[1:]
+        held, pairs, incoming = _numbers(values), readable(vectors), readable(grad)
+        wants_values = ctx.needs_input_grad[0]
+        grad_scores = _new(block.num_edges, heads)
+        grad_values = _new(*values.shape) if wants_values else None
+
+        def by_source(inner: bool) -> None:
+            assert grad_values is not None
+            kernels.source_backward(
+                block.t_indptr,
+                block.t_targets,
+                block.t_edges,
+                held,
+                pairs,
+                ctx.scale,
+                ctx.weights,
+                incoming,
+                inner,
+                grad_scores,
+                grad_values,
+            )
+
+        # One pass by source serves both gradients where sources have many edges; where they
+        # have about one, reading each source vector by target avoids a second pass over them.
+        ready = wants_values and ctx.reuse
+        if ready:
+            by_source(inner=True)
+        grad_left = _new(block.num_targets, heads)
+        grad_right = np.zeros((block.num_sources if ctx.reuse else 0, heads), dtype=np.float32)
+        grad_vectors = np.zeros((2, heads, dim), dtype=np.float32)
+        none = np.empty((0, 1), dtype=np.float32)
+        grad_group_left = grad_group_right = none
+        wants_groups = ctx.needs_input_grad[2] or ctx.needs_input_grad[3]
+        if wants_groups:
+            grad_group_left = _new(*group_left.shape)
+            grad_group_right = np.zeros(tuple(group_right.shape), dtype=np.float32)
+        kernels.attend_backward(
+            block.indptr,
+            block.indices,
+            rows,
+            held,
+            _per_line(held),
+            ready,
+            ctx.kind,
+            _NOTHING if group_left is None else readable(group_left),
+            _NOTHING if group_right is None else readable(group_right),
+            ctx.scale,
+            ctx.slope,
+            ctx.weights,
+            ctx.bent,
+            incoming,
+            grad_scores,
+            grad_left,
+            grad_right,
+            np.empty((0, dim), dtype=np.float32) if ctx.reuse else grad_vectors[1],
+            grad_group_left,
+            grad_group_right,
+        )
+        if wants_values and not ready:
+            by_source(inner=False)
+        kernels.finish_sources(
+            held,
+            rows,
+            pairs,
+            frozen(grad_left),
+            frozen(grad_right),
+            grad_vectors,
+            np.empty((0, 1, dim), dtype=np.float32) if grad_values is None else grad_values,
+        )
+        return (
+            None if grad_values is None else torch.from_numpy(grad_values),
+            torch.from_numpy(grad_vectors),
+            torch.from_numpy(grad_group_left) if wants_groups else None,
+            torch.from_numpy(grad_group_right) if wants_groups else None,
+            *[None] * 5,
+        )
+
+
+def _new(*shape: int) -> Array:
+    """Return an uninitialised array; numpy asks for large pages, which torch does not."""
+    return np.empty(shape, dtype=np.float32)
+
+
+def _numbers(values: Tensor) -> Array:
+    held = values.detach().numpy()
+    return frozen(held.view(np.int16) if held.dtype == np.float16 else held)
+
+
+def _per_line(held: Array) -> int:
+    return 64 // held.itemsize
+
+
+def _check(
+    values: Tensor,
+    vectors: Tensor,
+    block: Block,
+    groups: GroupTerms | None,
+    slope: float,
+    rows: Array | None,
+    scale: Tensor | None,
+) -> int:
+    """Refuse what does not fit together, and return the number of heads."""
+    if vectors.dim() != 3 or vectors.shape[0] != 2:
+        raise InputError(
+            f"the attention vectors must have shape (2, heads, dim), got {tuple(vectors.shape)}"
+        )
+    heads, dim = int(vectors.shape[1]), int(vectors.shape[2])
+    if rows is None:
+        check_rows("values", values, block.num_sources, 3)
+    elif len(rows) != block.num_sources:
+        raise InputError(
+            f"rows must name one row of the table for each of the block's {block.num_sources:,} "
+            f"sources, got {len(rows):,}"
+        )
+    elif values.requires_grad:
+        raise InputError(
+            "a table read by rows gets no gradient; gather its rows first, or detach it"
+        )
+    elif len(rows) and not 0 <= int(np.min(rows)) <= int(np.max(rows)) < len(values):
+        worst = int(np.min(rows)) if int(np.min(rows)) < 0 else int(np.max(rows))
+        raise InputError(f"row {worst} lies outside 0..{len(values) - 1} of the table")
+    if values.shape[1] not in (1, heads) or values.shape[2] != dim:
+        raise InputError(
+            f"values of shape {tuple(values.shape)} do not fit attention vectors of shape "
+            f"{tuple(vectors.shape)}"
+        )
+    if slope < 0:
+        raise InputError(f"the slope of the LeakyReLU must not be negative, got {slope}")
+    if scale is not None and tuple(scale.shape) != (block.num_edges, heads):
+        raise InputError(
+            f"scale must have shape {(block.num_edges, heads)}, got {tuple(scale.shape)}"
+        )
+    if groups is not None:
+        check_rows("the groups' left terms", groups.left, block.num_targets, 2)
+        check_rows("the groups' right terms", groups.right, block.num_sources, 2)
+        wanted = groups.left.shape[1] if groups.kind == "pair" else heads
+        if groups.left.shape[1] != wanted or groups.right.shape[1] != wanted:
+            raise InputError(
+                f"the groups' terms must both have {wanted} columns, got "
+                f"{groups.left.shape[1]} and {groups.right.shape[1]}"
+            )
+    return heads
