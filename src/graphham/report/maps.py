@@ -1,0 +1,137 @@
+"""The map of the nodes, coloured in four ways (Figure 3 of the paper)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from graphham.errors import InputError
+from graphham.report.canvas import SHORT, AnyRun, blank_figure, go
+from graphham.report.palette import FIRMNESS, UNKNOWN
+from graphham.report.text import plot_text
+from graphham.report.view import RunView
+
+if TYPE_CHECKING:
+    from graphham.report.canvas import Figure
+
+ColorBy: TypeAlias = int | Literal["label", "concentration"]
+
+# Points drawn on one map; a browser stays quick and the report stays a few megabytes.
+MAX_POINTS = 12_000
+
+
+def node_map(run: AnyRun, color: ColorBy = 1, boundary: bool = True) -> Figure:
+    """Draw the map, coloured by the groups of a level, by label or by concentration.
+
+    Args:
+        run: The run.
+        color: A level (1 is the finest), ``"label"`` or ``"concentration"``.
+        boundary: Mark the nodes that commit least, in a trace of their own.
+    """
+    view = RunView.of(run)
+    rows = view.sample(MAX_POINTS)
+    xy, text = view.layout.xy[rows], hover_texts(view, rows)
+    if color == "concentration":
+        traces = [_firm_trace(view, rows, xy, text)]
+    else:
+        traces = list(_class_traces(view, rows, xy, text, color))
+    if boundary:
+        edge = np.flatnonzero(view.result.concentration[rows] <= view.boundary_bar)
+        size = _point_size(len(rows)) + 2
+        line = {"width": 1.2 if len(rows) < 4_000 else 0.8, "color": "#222222"}
+        ring = {"size": size, "color": "rgba(0,0,0,0)", "line": line}
+        marked = _points("boundary nodes", xy[edge], [text[int(i)] for i in edge], ring)
+        marked.meta = {"role": "boundary"}
+        traces.append(marked)
+    figure = blank_figure(traces, height=520)
+    hidden = {"visible": False, "constrain": "domain"}
+    figure.update_xaxes(**hidden)
+    figure.update_yaxes(**hidden, scaleanchor="x")
+    figure.update_layout(
+        margin={"l": 4, "r": 4, "t": 8, "b": 4},
+        dragmode="pan",
+        showlegend=color != "concentration",
+        legend={"itemsizing": "constant", "font": {"size": 11}, "tracegroupgap": 0},
+    )
+    return figure
+
+
+def hover_texts(view: RunView, rows: npt.NDArray[Any]) -> list[str]:
+    """Return what the pointer shows for each row: id, title, groups, concentration, label."""
+    ids, titles = view.node_texts(rows)
+    heads = [
+        f"<b>{plot_text(i, 60)}</b>" + (f"<br>{plot_text(t, 70)}" if t else "")
+        for i, t in zip(ids, titles, strict=True)
+    ]
+    names = [[plot_text(n, SHORT) for n in level] for level in view.tree.names]
+    codes = [g[rows].tolist() for g in view.result.groups]
+    firm = view.result.concentration[rows].tolist()
+    labels = [plot_text(n, SHORT) for n in view.label_names]
+    known = view.label_codes[rows].tolist()
+    texts = []
+    for i, head in enumerate(heads):
+        groups = "".join(
+            f"<br>level {level + 1}: {names[level][codes[level][i]]}" for level in range(len(codes))
+        )
+        label = f"<br>label: {labels[known[i]]}" if labels and known[i] >= 0 else ""
+        texts.append(f"{head}{groups}{label}<br>concentration {firm[i]:.3f}")
+    return texts
+
+
+def _class_traces(
+    view: RunView, rows: npt.NDArray[Any], xy: Any, text: Sequence[str], color: ColorBy
+) -> Iterator[Any]:
+    if color == "label":
+        if not view.label_names:
+            raise InputError("the run's graph has no labels to colour by")
+        codes, names, colors = view.label_codes[rows], view.label_names, view.label_colors
+    else:
+        if color not in range(1, view.num_levels + 1):
+            raise InputError(
+                f"cannot colour by {color!r}; give a level from 1 to {view.num_levels}, "
+                f"'label' or 'concentration'"
+            )
+        codes = view.result.groups[int(color) - 1][rows]
+        names, colors = list(view.tree.names[int(color) - 1]), view.colors[int(color) - 1]
+    if (codes < 0).any():
+        unknown = np.flatnonzero(codes < 0)
+        style = {"size": 4, "color": UNKNOWN, "opacity": 0.5}
+        yield _points("no label", xy[unknown], [text[int(i)] for i in unknown], style)
+    for code, name in enumerate(names):
+        members = np.flatnonzero(codes == code)
+        if len(members):
+            style = {"size": _point_size(len(rows)), "color": colors[code], "opacity": 0.85}
+            shown = plot_text(name, SHORT)
+            yield _points(shown, xy[members], [text[int(i)] for i in members], style)
+
+
+def _firm_trace(view: RunView, rows: npt.NDArray[Any], xy: Any, text: Sequence[str]) -> Any:
+    firm = view.result.concentration[rows]
+    style = {
+        "size": _point_size(len(rows)),
+        "color": firm,
+        "colorscale": FIRMNESS,
+        "cmin": float(np.quantile(firm, 0.01)),
+        "cmax": float(np.quantile(firm, 0.99)) + 1e-9,
+        "colorbar": {"title": {"text": "concentration"}, "thickness": 12, "len": 0.6},
+    }
+    return _points("nodes", xy, text, style)
+
+
+def _points(name: str, xy: Any, text: Sequence[str], marker: dict[str, Any]) -> Any:
+    return go.Scattergl(
+        name=name,
+        x=np.ascontiguousarray(xy[:, 0], dtype=np.float32),
+        y=np.ascontiguousarray(xy[:, 1], dtype=np.float32),
+        mode="markers",
+        marker=marker,
+        text=list(text),
+        hovertemplate="%{text}<extra></extra>",
+    )
+
+
+def _point_size(count: int) -> float:
+    return 5.0 if count < 4_000 else 4.0 if count < 10_000 else 3.2
