@@ -10,11 +10,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 import graphham
 from graphham.atomic import replacing
-from graphham.describe import boundary_table
 from graphham.errors import InputError
 from graphham.report.text import need, one_line
 from graphham.report.view import BOUNDARY_SHARE, RunView
@@ -25,7 +22,6 @@ if TYPE_CHECKING:
     from graphham.saved import Run
 
 REPORT_FILE = DERIVED[2]
-_TOP_FEATURES, _TOP_NODES, _TOP_BOUNDARY = 5, 5, 15
 
 
 def write_report(
@@ -66,7 +62,7 @@ def write_page(page: str, path: Path, may_replace: bool) -> None:
 
 def report_page(view: RunView) -> str:
     """Return the text of the report."""
-    from graphham.report import figures
+    from graphham.report import contents, figures
 
     maps: list[tuple[str, str, Any]] = []
     for level in range(1, view.num_levels + 1):
@@ -74,7 +70,7 @@ def report_page(view: RunView) -> str:
         maps.append((f"map{level}", f"Coloured by level {level}: {kind}", level))
     if view.label_names:
         maps.append(("map-label", "Coloured by label", "label"))
-    maps.append(("map-firm", "Coloured by concentration (dark: undecided)", "concentration"))
+    maps.append(("map-firm", "Coloured by concentration (orange: undecided)", "concentration"))
     drawn = {id_: figures.node_map(view, color) for id_, _, color in maps}
     drawn["tree"] = figures.group_tree(view)
     if view.num_levels > 1:
@@ -102,21 +98,22 @@ def report_page(view: RunView) -> str:
         figures.hover_texts(view, rows),
         title=f"{one_line(view.name)} – graphham",
         view_name=one_line(view.name),
-        lead=_lead(view),
+        lead=contents.lead(view),
         status=summary.get("status"),
         notes=[str(n) for n in summary.get("notes", [])],
         sections=sections,
-        tiles=_tiles(view),
+        tiles=contents.tiles(view),
         maps=[(id_, caption) for id_, caption, _ in maps],
         map_note=view.layout.note,
         boundary_share=f"{BOUNDARY_SHARE:.0%}",
         shown=len(rows),
         nodes=view.num_nodes,
-        groups=_group_rows(view),
+        groups=contents.group_rows(view),
         has_labels=bool(view.label_names),
         label_use="trained on" if view.run.config.get("task") == "classify" else "never trained on",
-        boundary=_boundary_rows(view),
-        facts=_facts(view),
+        boundary=contents.boundary_rows(view),
+        facts=contents.facts(view),
+        numbers=contents.numbers(view),
         config=(view.run.path / "config.toml").read_text("utf-8"),
     )
 
@@ -200,153 +197,3 @@ def _plain_figure(figure: Any, texts: list[str]) -> Any:
             rows = [place[t] for t in trace.pop("text")]
             trace["meta"] = {**(trace.get("meta") or {}), "rows": rows}
     return plain
-
-
-def _lead(view: RunView) -> str:
-    graph = view.run.summary.get("graph", {})
-    parts = f"{graph.get('nodes', view.num_nodes):,} nodes and {graph.get('edges', 0):,} edges"
-    if graph.get("features"):
-        parts += f" with {graph['features']:,} features"
-    tree = view.tree
-    levels = " inside ".join(
-        f"{int((s > 0).sum())} {'fine' if i == 0 else 'coarse'} groups"
-        for i, s in enumerate(tree.sizes)
-    )
-    return f"GraphHAM read {parts} and found {levels}."
-
-
-def _tiles(view: RunView) -> list[dict[str, str]]:
-    metrics: dict[str, Any] = view.run.summary.get("hierarchy", {})
-    tiles = []
-
-    def add(name: str, value: str, meaning: str) -> None:
-        tiles.append({"name": name, "value": value, "meaning": meaning})
-
-    counts = " › ".join(f"{metrics.get(f'used_{i}', 0)}" for i in range(1, view.num_levels + 1))
-    add("groups, fine › coarse", counts, "Groups that hold at least 1% of the nodes.")
-    largest = metrics.get(f"largest_share_{view.num_levels}")
-    if largest is not None:
-        add("largest coarse group", f"{largest:.0%}", "Near 100% would mean that groups collapsed.")
-    seen = metrics.get("nesting_evidence")
-    if seen is not None:
-        add(
-            "nesting",
-            f"{seen:.3f}",
-            "How much of the coarse level the fine level tells when each layer speaks for itself; "
-            f"1 is a perfect tree. Along the tree's paths: {metrics['nesting']:.3f}.",
-        )
-    bar = view.boundary_bar
-    mean = float(np.mean(view.result.concentration)) if view.num_nodes else 0.0
-    add(
-        "mean concentration",
-        f"{mean:.3f}",
-        f"How firmly nodes commit to one group; boundary nodes lie below {bar:.3f}.",
-    )
-    top = view.num_levels
-    if metrics.get(f"nmi_{top}") is not None:
-        add(
-            "agreement with labels",
-            f"{metrics[f'nmi_{top}']:.2f}",
-            "Normalised mutual information of coarse groups and labels: 0 by chance, 1 the same. "
-            f"Purity {metrics[f'label_purity_{top}']:.0%}.",
-        )
-    validation = view.run.summary.get("training", {}).get("validation")
-    if validation is not None:
-        add("validation score", f"{validation:.3f}", "On nodes or links held out from training.")
-    cost = view.run.summary.get("cost", {})
-    if cost.get("seconds") is not None:
-        memory = cost.get("peak_memory_bytes") or 0
-        add("time", _duration(cost["seconds"]), f"Peak memory {memory / 2**30:.2f} GiB.")
-    return tiles
-
-
-def _group_rows(view: RunView) -> list[dict[str, Any]]:
-    """Return the groups in tree order, coarse ones first, each with what the table shows."""
-    records = {(g["level"], g["group"]): g for g in view.groups}
-    rows: list[dict[str, Any]] = []
-
-    def visit(level: int, group: int) -> None:
-        g = records[level, group]
-        titles = g.get("typical_titles") or [None] * len(g["typical_nodes"])
-        label = "–"
-        if g["dominant_label"] is not None:
-            label = f"{one_line(g['dominant_label'], 40)} ({g['purity']:.0%})"
-        features = (g["typical_features"] or [])[:_TOP_FEATURES]
-        rows.append(
-            {
-                "depth": view.num_levels - level,
-                "name": one_line(g["name"]),
-                "color": view.colors[level - 1][group],
-                "size": g["size"],
-                "share": f"{g['share']:.1%}",
-                "label": label,
-                "features": [f"{one_line(f['feature'], 40)} ×{f['lift']:.1f}" for f in features],
-                "typical": [
-                    {"id": one_line(n, 60), "title": one_line(t, 120) if t else ""}
-                    for n, t in zip(g["typical_nodes"], titles, strict=True)
-                ][:_TOP_NODES],
-                "boundary": [one_line(n, 60) for n in g["boundary_nodes"]][:_TOP_NODES],
-            }
-        )
-        for child in sorted(view.tree.children(level, group), key=lambda c: -_size(view, level, c)):
-            visit(level - 1, child)
-
-    top = view.num_levels
-    for group in sorted(range(view.tree.group_counts[-1]), key=lambda g: -_size(view, top + 1, g)):
-        visit(top, group)
-    return rows
-
-
-def _size(view: RunView, level_above: int, group: int) -> int:
-    return int(view.tree.sizes[level_above - 2][group])
-
-
-def _boundary_rows(view: RunView) -> list[dict[str, Any]]:
-    if all(count == 1 for count in view.tree.group_counts):
-        return []
-    found = boundary_table(view.result, _TOP_BOUNDARY).to_pylist()
-    rows = []
-    order = np.argsort(view.result.concentration, kind="stable")[: len(found)]
-    _, titles = view.node_texts(order)
-    for row, title in zip(found, titles, strict=True):
-        names = view.tree.names[row["level"] - 1]
-        first, second = row["first_group"], row["second_group"]
-        rows.append(
-            {
-                "id": one_line(row["id"], 60),
-                "title": one_line(title, 100) if title else "",
-                "firm": f"{row['concentration']:.4f}",
-                "level": row["level"],
-                "first": f"{one_line(names[first])} ({row['first_membership']:.0%})",
-                "second": "–"
-                if second is None
-                else f"{one_line(names[second])} ({row['second_membership']:.0%})",
-            }
-        )
-    return rows
-
-
-def _facts(view: RunView) -> list[tuple[str, str]]:
-    summary = view.run.summary
-    training, cost = summary.get("training", {}), summary.get("cost", {})
-    graph = summary.get("graph", {})
-    facts = [
-        ("Run folder", view.run.path.name),
-        ("Graph", f"{one_line(graph.get('name'))}, fingerprint {graph.get('fingerprint')}"),
-        ("Task", f"{view.run.config.get('task')}, preset {view.run.config.get('preset')}"),
-        ("Seed", str(view.run.config.get("seed"))),
-        ("Epochs", f"{training.get('epochs')}, best {training.get('best_epoch')}"),
-    ]
-    if cost.get("seconds") is not None:
-        memory = (cost.get("peak_memory_bytes") or 0) / 2**30
-        facts.append(("Cost", f"{_duration(cost['seconds'])}, {memory:.2f} GiB at most"))
-    versions = summary.get("versions", {})
-    facts.append(("Versions", ", ".join(f"{k} {v}" for k, v in versions.items())))
-    facts.append(("Tables", "nodes.parquet, groups.parquet, embedding.npy in the run folder"))
-    return facts
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -46,12 +46,13 @@ def node_map(run: AnyRun, color: ColorBy = 1, boundary: bool = True) -> Figure:
         marked = _points("boundary nodes", xy[edge], [text[int(i)] for i in edge], ring)
         marked.meta = {"role": "boundary"}
         traces.append(marked)
-    figure = blank_figure(traces, height=520)
+    figure = blank_figure(traces, height=480)
     hidden = {"visible": False, "constrain": "domain"}
     figure.update_xaxes(**hidden)
     figure.update_yaxes(**hidden, scaleanchor="x")
     figure.update_layout(
-        margin={"l": 4, "r": 4, "t": 8, "b": 4},
+        # The tool buttons stand above the legend, not on it.
+        margin={"l": 4, "r": 4, "t": 34, "b": 4},
         dragmode="pan",
         showlegend=color != "concentration",
         legend={"itemsizing": "constant", "font": {"size": 11}, "tracegroupgap": 0},
@@ -113,9 +114,10 @@ def _firm_trace(view: RunView, rows: npt.NDArray[Any], xy: Any, text: Sequence[s
     style = {
         "size": _point_size(len(rows)),
         "color": firm,
-        "colorscale": FIRMNESS,
+        "colorscale": [list(stop) for stop in FIRMNESS],
+        # Most nodes are firm; colours are spent on the others.
         "cmin": float(np.quantile(firm, 0.01)),
-        "cmax": float(np.quantile(firm, 0.99)) + 1e-9,
+        "cmax": float(np.quantile(firm, 0.75)) + 1e-9,
         "colorbar": {"title": {"text": "concentration"}, "thickness": 12, "len": 0.6},
     }
     return _points("nodes", xy, text, style)

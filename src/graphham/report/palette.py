@@ -26,8 +26,9 @@ BASE = (
     "#4d7d2f",
 )
 UNKNOWN = "#9aa0a6"
-# From pale (undecided) to deep (firm); readable in grey as well.
-FIRMNESS = "Cividis"
+# From deep orange (undecided) to pale blue (firm): both show on white and on black, and grey keeps
+# their order.
+FIRMNESS = ((0.0, "#b84000"), (0.5, "#efa75f"), (1.0, "#93bee2"))
 
 
 def shade(color: str, step: float) -> str:

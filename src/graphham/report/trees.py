@@ -70,7 +70,7 @@ def _sankey(
         textfont={"size": 11},
     )
     figure = blank_figure([sankey], height=max(380, 26 * max(len(n) for n in names)))
-    figure.update_layout(margin={"l": 8, "r": 8, "t": 12, "b": 12})
+    figure.update_layout(margin={"l": 8, "r": 8, "t": 22, "b": 16})
     return figure
 
 

@@ -15,6 +15,30 @@
     "hoverlabel.font.color": isDark ? "#e6e9ec" : "#1c2024",
   });
 
+  /** Gives the picture the width and the legend its own height. */
+  const fitPhone = (figure, layout) => {
+    const first = figure.data[0];
+    layout.font.size = 11;
+    if (first.type.startsWith("scatter") && layout.showlegend !== false && figure.data.length > 1 && layout.xaxis.visible === false) {
+      const long = Math.max(...figure.data.map((t) => t.name.length)) > 20;
+      const lines = long ? figure.data.length : Math.ceil(figure.data.length / 2);
+      layout.height = 330 + 19 * lines;
+      layout.margin.b = 8 + 19 * lines;
+      layout.legend = { ...layout.legend, orientation: "h", x: 0, y: 0, yanchor: "top", entrywidth: long ? 300 : 150, font: { size: 10 } };
+    } else if (first.type.startsWith("scatter") && layout.xaxis.visible === false) {
+      layout.height = 340;
+      if (first.marker.colorbar) first.marker.colorbar = { ...first.marker.colorbar, orientation: "h", y: -0.02, yanchor: "top", thickness: 8, len: 0.9 };
+      layout.margin.b = 60;
+    } else if (first.type === "heatmap") {
+      first.showscale = false;
+      const cut = (text) => (text.length > 16 ? text.slice(0, 15) + "…" : text);
+      for (const axis of [layout.xaxis, layout.yaxis]) { axis.ticktext = axis.ticktext.map(cut); axis.tickfont = { size: 10 }; }
+      layout.xaxis.tickangle = 90;
+      layout.margin = { ...layout.margin, l: 10, r: 6, t: 6 };
+    } else if (first.type === "sankey") layout.height = Math.max(420, layout.height);
+    else layout.height = Math.min(layout.height, 420);
+  };
+
   const restyle = async (isDark) => {
     for (const plot of document.querySelectorAll(".plot.drawn")) {
       await Plotly.relayout(plot, look(isDark));
@@ -35,12 +59,7 @@
     }
     const layout = figure.layout;
     layout.autosize = true;
-    if (narrow()) {
-      layout.height = Math.min(layout.height, 420);
-      layout.font.size = 11;
-      if (figure.data[0].type.startsWith("scattergl")) layout.legend = { ...layout.legend, orientation: "h", x: 0, y: -0.02, yanchor: "top" };
-      if (figure.data[0].type === "sankey") layout.height = Math.max(420, figure.layout.height);
-    }
+    if (narrow()) fitPhone(figure, layout);
     await Plotly.newPlot(plot, figure.data, layout, {
       responsive: true,
       displaylogo: false,

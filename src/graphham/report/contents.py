@@ -1,0 +1,215 @@
+"""What the report says in words and numbers, and which table each number comes from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphham.describe import boundary_table
+from graphham.report.text import one_line
+from graphham.report.view import RunView
+
+_TOP_FEATURES, _TOP_NODES, _TOP_BOUNDARY = 5, 5, 15
+
+
+def anchor(source: str) -> str:
+    """Return the name of the place on the page where a number's row stands."""
+    return "n-" + source.replace(".", "-").replace("_", "-")
+
+
+def numbers(view: RunView) -> list[dict[str, str]]:
+    """Return every number of the run's summary as a row: where it stands and what it is."""
+    rows = []
+
+    def visit(name: str, value: Any) -> None:
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                visit(f"{name}.{key}" if name else str(key), inner)
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            text = f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
+            row = {"name": one_line(name), "value": text, "file": "summary.json"}
+            rows.append({**row, "anchor": anchor(name)})
+
+    kept = ("graph", "hierarchy", "training", "cost")
+    for part in kept:
+        visit(part, view.run.summary.get(part))
+    firm = view.result.concentration
+    for name, value in (
+        ("concentration.mean", float(np.mean(firm)) if view.num_nodes else 0.0),
+        ("concentration.boundary_bar", view.boundary_bar),
+    ):
+        row = {"name": name, "value": f"{value:.6g}", "file": "nodes.parquet, concentration"}
+        rows.append({**row, "anchor": anchor(name)})
+    return rows
+
+
+def lead(view: RunView) -> str:
+    """Say in one sentence what was fitted and what was found."""
+    graph = view.run.summary.get("graph", {})
+    parts = f"{graph.get('nodes', view.num_nodes):,} nodes and {graph.get('edges', 0):,} edges"
+    if graph.get("features"):
+        parts += f" with {graph['features']:,} features"
+    tree = view.tree
+    levels = " inside ".join(
+        f"{int((s > 0).sum())} {'fine' if i == 0 else 'coarse'} groups"
+        for i, s in enumerate(tree.sizes)
+    )
+    return f"GraphHAM read {parts} and found {levels}."
+
+
+def tiles(view: RunView) -> list[dict[str, str]]:
+    """Return the headline numbers: what they mean, and the row of the table they come from."""
+    metrics: dict[str, Any] = view.run.summary.get("hierarchy", {})
+    found: list[dict[str, str]] = []
+
+    def add(name: str, value: str, meaning: str, source: str) -> None:
+        found.append({"name": name, "value": value, "meaning": meaning, "source": anchor(source)})
+
+    counts = " › ".join(f"{metrics.get(f'used_{i}', 0)}" for i in range(1, view.num_levels + 1))
+    add(
+        "groups, fine › coarse",
+        counts,
+        "Groups that hold at least 1% of the nodes.",
+        "hierarchy.used_1",
+    )
+    largest = metrics.get(f"largest_share_{view.num_levels}")
+    if largest is not None:
+        add(
+            "largest coarse group",
+            f"{largest:.0%}",
+            "Near 100% would mean that groups collapsed.",
+            f"hierarchy.largest_share_{view.num_levels}",
+        )
+    seen = metrics.get("nesting_evidence")
+    if seen is not None:
+        add(
+            "nesting",
+            f"{seen:.3f}",
+            "How much of the coarse level the fine level tells when each layer speaks for itself; "
+            f"1 is a perfect tree. Along the tree's paths: {metrics['nesting']:.3f}.",
+            "hierarchy.nesting_evidence",
+        )
+    bar = view.boundary_bar
+    mean = float(np.mean(view.result.concentration)) if view.num_nodes else 0.0
+    add(
+        "mean concentration",
+        f"{mean:.3f}",
+        f"How firmly nodes commit to one group; boundary nodes lie below {bar:.3f}.",
+        "concentration.mean",
+    )
+    top = view.num_levels
+    if metrics.get(f"nmi_{top}") is not None:
+        add(
+            "agreement with labels",
+            f"{metrics[f'nmi_{top}']:.2f}",
+            "Normalised mutual information of coarse groups and labels: 0 by chance, 1 the same. "
+            f"Purity {metrics[f'label_purity_{top}']:.0%}.",
+            f"hierarchy.nmi_{top}",
+        )
+    validation = view.run.summary.get("training", {}).get("validation")
+    if validation is not None:
+        meaning = "On nodes or links held out from training."
+        add("validation score", f"{validation:.3f}", meaning, "training.validation")
+    cost = view.run.summary.get("cost", {})
+    if cost.get("seconds") is not None:
+        memory = cost.get("peak_memory_bytes") or 0
+        peak = f"Peak memory {memory / 2**30:.2f} GiB."
+        add("time", _duration(cost["seconds"]), peak, "cost.seconds")
+    return found
+
+
+def group_rows(view: RunView) -> list[dict[str, Any]]:
+    """Return the groups in tree order, coarse ones first, each with what the table shows."""
+    records = {(g["level"], g["group"]): g for g in view.groups}
+    rows: list[dict[str, Any]] = []
+
+    def visit(level: int, group: int) -> None:
+        g = records[level, group]
+        titles = g.get("typical_titles") or [None] * len(g["typical_nodes"])
+        label = "–"
+        if g["dominant_label"] is not None:
+            label = f"{one_line(g['dominant_label'], 40)} ({g['purity']:.0%})"
+        features = (g["typical_features"] or [])[:_TOP_FEATURES]
+        rows.append(
+            {
+                "depth": view.num_levels - level,
+                "name": one_line(g["name"]),
+                "color": view.colors[level - 1][group],
+                "size": g["size"],
+                "share": f"{g['share']:.1%}",
+                "label": label,
+                "features": [f"{one_line(f['feature'], 40)} ×{f['lift']:.1f}" for f in features],
+                "typical": [
+                    {"id": one_line(n, 60), "title": one_line(t, 120) if t else ""}
+                    for n, t in zip(g["typical_nodes"], titles, strict=True)
+                ][:_TOP_NODES],
+                "boundary": [one_line(n, 60) for n in g["boundary_nodes"]][:_TOP_NODES],
+            }
+        )
+        for child in sorted(view.tree.children(level, group), key=lambda c: -_size(view, level, c)):
+            visit(level - 1, child)
+
+    top = view.num_levels
+    for group in sorted(range(view.tree.group_counts[-1]), key=lambda g: -_size(view, top + 1, g)):
+        visit(top, group)
+    return rows
+
+
+def _size(view: RunView, level_above: int, group: int) -> int:
+    return int(view.tree.sizes[level_above - 2][group])
+
+
+def boundary_rows(view: RunView) -> list[dict[str, Any]]:
+    """Return the nodes that commit least and the two groups each lies between."""
+    if all(count == 1 for count in view.tree.group_counts):
+        return []
+    found = boundary_table(view.result, _TOP_BOUNDARY).to_pylist()
+    rows = []
+    order = np.argsort(view.result.concentration, kind="stable")[: len(found)]
+    _, titles = view.node_texts(order)
+    for row, title in zip(found, titles, strict=True):
+        names = view.tree.names[row["level"] - 1]
+        first, second = row["first_group"], row["second_group"]
+        rows.append(
+            {
+                "id": one_line(row["id"], 60),
+                "title": one_line(title, 100) if title else "",
+                "firm": f"{row['concentration']:.4f}",
+                "level": row["level"],
+                "first": f"{one_line(names[first])} ({row['first_membership']:.0%})",
+                "second": "–"
+                if second is None
+                else f"{one_line(names[second])} ({row['second_membership']:.0%})",
+            }
+        )
+    return rows
+
+
+def facts(view: RunView) -> list[tuple[str, str]]:
+    """Return what repeats the run and what it cost."""
+    summary = view.run.summary
+    training, cost = summary.get("training", {}), summary.get("cost", {})
+    graph = summary.get("graph", {})
+    found = [
+        ("Run folder", view.run.path.name),
+        ("Graph", f"{one_line(graph.get('name'))}, fingerprint {graph.get('fingerprint')}"),
+        ("Task", f"{view.run.config.get('task')}, preset {view.run.config.get('preset')}"),
+        ("Seed", str(view.run.config.get("seed"))),
+        ("Epochs", f"{training.get('epochs')}, best {training.get('best_epoch')}"),
+    ]
+    method = summary.get("method")
+    if isinstance(method, dict) and method.get("name"):
+        found.insert(2, ("Method", one_line(method["name"])))
+    if cost.get("seconds") is not None:
+        memory = (cost.get("peak_memory_bytes") or 0) / 2**30
+        found.append(("Cost", f"{_duration(cost['seconds'])}, {memory:.2f} GiB at most"))
+    versions = summary.get("versions", {})
+    found.append(("Versions", ", ".join(f"{k} {v}" for k, v in versions.items())))
+    return found
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
