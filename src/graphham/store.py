@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -20,11 +19,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import scipy.sparse as sp
 
-from graphham.atomic import remove_folder, sync
+from graphham.atomic import sync
 from graphham.checksums import CheckedFile, check_files
 from graphham.errors import InputError
 from graphham.graph import Graph, Labels, ReadReport
 from graphham.ids import NodeIds
+from graphham.scratch import publish, scratch_beside
 
 FORMAT = "graphham-store"
 VERSION = 1
@@ -78,21 +78,17 @@ def write_store(graph: Graph, path: str | os.PathLike[str], overwrite: bool = Fa
         InputError: The path exists, or its folder cannot be written to.
     """
     folder = Path(path).expanduser()
-    _refuse_existing(folder, overwrite)
+    refuse_taken(folder, overwrite)
     graph.validate()
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    except OSError as error:
-        raise InputError(f"cannot write {folder}: {error.strerror}; choose another place") from None
-    try:
-        temporary.chmod(0o755)
-        _Writer(temporary).write(graph)
-        _publish(temporary, folder, overwrite)
-    except OSError as error:
-        raise InputError(f"cannot write {folder}: {error.strerror}; nothing was kept") from None
-    finally:
-        remove_folder(temporary)
+    with scratch_beside(folder) as scratch:
+        try:
+            temporary = scratch / "store"
+            temporary.mkdir()
+            _Writer(temporary).write(graph)
+            refuse_taken(folder, overwrite)
+            publish(temporary, folder)
+        except OSError as error:
+            raise InputError(f"cannot write {folder}: {error.strerror}; nothing was kept") from None
     return folder
 
 
@@ -128,7 +124,8 @@ def verify_store(path: str | os.PathLike[str]) -> int:
     return sum(int(entry["bytes"]) for entry in files.values())
 
 
-def _refuse_existing(folder: Path, overwrite: bool) -> None:
+def refuse_taken(folder: Path, overwrite: bool) -> None:
+    """Refuse a place that holds something, unless it is a store that may be replaced."""
     if not folder.name:
         raise InputError(f"{str(folder)!r} is not a folder name; say where to write the store")
     if not folder.exists() and not folder.is_symlink():
@@ -139,23 +136,6 @@ def _refuse_existing(folder: Path, overwrite: bool) -> None:
         raise InputError(
             f"{folder} exists and is not a store, so it is not replaced; remove it first"
         )
-
-
-def _publish(temporary: Path, folder: Path, overwrite: bool) -> None:
-    """Move a finished folder to its place; an old store goes only after the new one is there."""
-    _refuse_existing(folder, overwrite)
-    old = temporary.with_name(temporary.name + ".old")
-    replaces = folder.exists()
-    if replaces:
-        folder.rename(old)
-    try:
-        temporary.rename(folder)
-    except OSError:
-        if replaces:
-            old.rename(folder)
-        raise
-    sync(folder.parent)
-    remove_folder(old)
 
 
 class _Writer:

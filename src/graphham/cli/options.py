@@ -120,7 +120,7 @@ def open_graph(source: str, options: GraphOptions) -> Graph:
     refused = options.first_edge_option()
     if source in CATALOG:
         _refuse(refused, f"{source!r} is a dataset")
-        return _attach(load_dataset(source), options)
+        return attach_tables(load_dataset(source), options)
     path = Path(source).expanduser()
     if not path.exists() and not any(sign in source for sign in "/\\.:~"):
         try:
@@ -133,7 +133,7 @@ def open_graph(source: str, options: GraphOptions) -> Graph:
 
     if (path / MANIFEST).is_file():
         _refuse(refused, f"{path} is a store")
-        return _attach(open_store(path), options)
+        return attach_tables(open_store(path), options)
     from graphham.io import read_graph
 
     graph = read_graph(
@@ -143,7 +143,7 @@ def open_graph(source: str, options: GraphOptions) -> Graph:
         weight=options.weight,
         directed=options.directed,
     )
-    return _attach(graph, options)
+    return attach_tables(graph, options)
 
 
 def _refuse(option: str | None, because: str) -> None:
@@ -151,7 +151,8 @@ def _refuse(option: str | None, because: str) -> None:
         raise InputError(f"{option} only applies to edge files, but {because}; leave it out")
 
 
-def _attach(graph: Graph, options: GraphOptions) -> Graph:
+def attach_tables(graph: Graph, options: GraphOptions) -> Graph:
+    """Attach the feature and label tables the user gave, if any."""
     if options.features is None and options.labels is None:
         return graph
     from graphham.io import attach_features, attach_labels

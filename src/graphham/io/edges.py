@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -62,10 +62,10 @@ def edges_of_table(
         raise InputError(
             f"{origin} has {len(names)} column where an edge needs two; give a source and a target"
         )
-    s, t, w = _endpoints(names, source, target, weight, origin)
+    s, t, w = endpoints(names, source, target, weight, origin)
     values = None
     if w is not None:
-        values = _weights_of(table.column(w), names[w], origin)
+        values = weights_of(table.column(w), names[w], origin)
     ends = [id_column(table.column(i), names[i], origin) for i in (s, t)]
     for column, name in zip(ends, (names[s], names[t]), strict=True):
         if column.null_count:
@@ -140,44 +140,79 @@ def _of_text(
     file: Path, raw: Raw, source: str | None, target: str | None, weight: str | None
 ) -> Edges:
     table = TextTable(file, raw, "edges")
-    first = table.sample[0]
-    if len(first) < 2:
-        line = table.line_of(0, False)
-        raise InputError(
-            f"line {line:,} of {file} has one field ({first[0]!r}) where an edge needs two; "
-            f"separate the endpoints by a comma, tab or space"
-        )
-    names = [f.strip() for f in first]
-    asked = [name for name in (source, target, weight) if name is not None]
-    s, t, w = 0, 1, None
-    has_header = bool(asked) or is_edge_header(table.sample)
-    if asked:
-        s, t, w = _endpoints(names, source, target, weight, str(file))
-    exact = all(
-        is_integer(row[i]) for row in table.sample[has_header:] for i in (s, t) if i < len(row)
-    )
-    kind = pa.int64() if exact and table.integers_are_exact() else pa.large_string()
+    layout = text_layout(table, source, target, weight)
+    s, t, w, has_header = layout.source, layout.target, layout.weight, layout.has_header
+    names = layout.names
+    kind = pa.int64() if layout.has_integers and table.integers_are_exact() else pa.large_string()
     types = {s: kind, t: kind} | ({} if w is None else {w: pa.large_string()})
     columns = table.try_read(types, has_header)
     if columns is None:
         # Text further down a file that began with whole numbers, or a real mistake: look again.
         types |= {s: pa.large_string(), t: pa.large_string()}
         columns = table.read(types, has_header)
-    ends = [_trim(c, table) for c in columns[:2]]
+    ends = [trim(c, table) for c in columns[:2]]
     if not len(ends[0]):
         raise InputError(f"{file} has a header but no edges; it needs at least one")
     for i, column in zip((s, t), ends, strict=True):
-        _refuse_blank_ids(column, table, i, has_header)
+        refuse_blank_ids(column, table, i, has_header)
     weights = None
     if w is not None:
-        weights = _text_weights(columns[2], table, names[w], has_header)
+        weights = text_weights(columns[2], table, names[w], has_header)
     edges = encode_edges(ends[0], ends[1], weights=weights)
     if not has_header:
         return _note_lonely_first(edges, names)
-    if asked or edges.ids.kind == "integer" or is_sure_header(names):
+    if edges.ids.kind == "integer" or not layout.header_note:
         return edges
-    note = f"the first line ({names[0]!r}, {names[1]!r}) was taken for a header"
-    return replace(edges, notes=(note,))
+    return replace(edges, notes=(layout.header_note,))
+
+
+@dataclass(frozen=True)
+class TextLayout:
+    """Where the edges of a text table are.
+
+    Args:
+        names: The fields of the first line.
+        source: Position of the first end.
+        target: Position of the second end.
+        weight: Position of the weight, or ``None``.
+        has_header: The first line holds names.
+        has_integers: The ids of the first lines are all whole numbers.
+        header_note: What to remark if ids are text: the header might have been an edge.
+    """
+
+    names: tuple[str, ...]
+    source: int
+    target: int
+    weight: int | None
+    has_header: bool
+    has_integers: bool
+    header_note: str
+
+
+def text_layout(
+    table: TextTable, source: str | None, target: str | None, weight: str | None
+) -> TextLayout:
+    """Find the columns of an edge table and whether it has a header."""
+    first = table.sample[0]
+    if len(first) < 2:
+        line = table.line_of(0, False)
+        raise InputError(
+            f"line {line:,} of {table.path} has one field ({first[0]!r}) where an edge needs two; "
+            f"separate the endpoints by a comma, tab or space"
+        )
+    names = tuple(f.strip() for f in first)
+    asked = any(name is not None for name in (source, target, weight))
+    s, t, w = 0, 1, None
+    has_header = asked or is_edge_header(table.sample)
+    if asked:
+        s, t, w = endpoints(names, source, target, weight, str(table.path))
+    integers = all(
+        is_integer(row[i]) for row in table.sample[has_header:] for i in (s, t) if i < len(row)
+    )
+    note = ""
+    if has_header and not asked and not is_sure_header(names):
+        note = f"the first line ({names[0]!r}, {names[1]!r}) was taken for a header"
+    return TextLayout(names, s, t, w, has_header, integers, note)
 
 
 def _note_lonely_first(edges: Edges, fields: Sequence[str]) -> Edges:
@@ -186,11 +221,15 @@ def _note_lonely_first(edges: Edges, fields: Sequence[str]) -> Edges:
     others = np.concatenate([edges.source[1:], edges.target[1:]])
     if len(edges.source) < 3 or edges.ids.kind == "integer" or np.isin(others, ends).any():
         return edges
-    note = (
+    return replace(edges, notes=(*edges.notes, lonely_note(fields)))
+
+
+def lonely_note(fields: Sequence[str]) -> str:
+    """Say that the first line looks like no other."""
+    return (
         f"the first line ({fields[0]!r}, {fields[1]!r}) was read as an edge; if it is a header, "
         f"name its columns with --source and --target"
     )
-    return replace(edges, notes=(*edges.notes, note))
 
 
 def _of_graphml(file: Path, raw: Raw, weight: str | None, directed: bool) -> Edges:
@@ -208,7 +247,7 @@ def _of_graphml(file: Path, raw: Raw, weight: str | None, directed: bool) -> Edg
     return encode_edges(ends[0], ends[1], weights=weights, extra=extra, notes=notes)
 
 
-def _endpoints(
+def endpoints(
     names: Sequence[str],
     source: str | None,
     target: str | None,
@@ -236,16 +275,18 @@ def _endpoints(
     return s, t, w
 
 
-def _trim(column: pa.ChunkedArray, table: TextTable) -> pa.ChunkedArray:
+def trim(column: pa.ChunkedArray, table: TextTable) -> pa.ChunkedArray:
+    """Take the blanks off text ids unless quotes may have meant them."""
     # Quotes protect blanks; without any quotes in the file "a, b" means b and not " b".
     if pa.types.is_integer(column.type) or table.quoted:
         return column
     return pc.utf8_trim_whitespace(column)
 
 
-def _refuse_blank_ids(
+def refuse_blank_ids(
     column: pa.ChunkedArray, table: TextTable, position: int, has_header: bool
 ) -> None:
+    """Refuse an empty text id, naming its line."""
     if pa.types.is_integer(column.type):
         return
     where = pc.index(column, pa.scalar("", pa.large_string())).as_py()
@@ -256,9 +297,10 @@ def _refuse_blank_ids(
         )
 
 
-def _text_weights(
+def text_weights(
     column: pa.ChunkedArray, table: TextTable, name: str, has_header: bool
 ) -> npt.NDArray[np.float64]:
+    """Read a text column of weights, naming the line of one that is no number above 0."""
     trimmed = pc.utf8_trim_whitespace(column)
     try:
         values: npt.NDArray[np.float64] = trimmed.cast(pa.float64()).to_numpy()
@@ -281,20 +323,25 @@ def _is_positive(text: str) -> bool:
         return False
 
 
-def _weights_of(column: pa.ChunkedArray, name: str, origin: str) -> npt.NDArray[np.float64]:
+def weights_of(
+    column: pa.ChunkedArray, name: str, origin: str, before: int = 0
+) -> npt.NDArray[np.float64]:
+    """Read a column of weights; ``before`` rows of the same file came before it."""
     try:
         values = column.cast(pa.float64()).to_numpy()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise InputError(f"the weight column {name!r} of {origin} is not numeric") from None
-    return _check_weights(values, origin)
+    return _check_weights(values, origin, before)
 
 
-def _check_weights(values: npt.NDArray[Any], origin: str) -> npt.NDArray[np.float64]:
+def _check_weights(
+    values: npt.NDArray[Any], origin: str, before: int = 0
+) -> npt.NDArray[np.float64]:
     bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
     if bad.size:
         where = int(bad[0])
         raise InputError(
-            f"row {where + 1:,} of {origin} has the weight {values[where]}; "
+            f"row {before + where + 1:,} of {origin} has the weight {values[where]}; "
             f"weights must be numbers above 0"
         )
     return values.astype(np.float64)

@@ -57,7 +57,7 @@ def read_graph(
         InputError: Something cannot be used; the message is one sentence that says what to do.
     """
     path = Path(edges).expanduser()
-    title = name or _title(path)
+    title = name or title_of(path)
     graph = graph_of_edges(
         read_edges(path, source, target, weight, directed), directed, str(path), title
     )
@@ -155,6 +155,7 @@ def _count(number: int, one: str, many: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
-def _title(path: Path) -> str:
+def title_of(path: Path) -> str:
+    """Return what to call the graph in a file."""
     name = path.name.removesuffix(".gz")
     return Path(name).stem or path.name

@@ -10,9 +10,9 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -25,8 +25,8 @@ from graphham.io.files import Raw
 _SAMPLE_BYTES = 1 << 18
 _SAMPLE_LINES = 50
 _SCAN_BYTES = 1 << 20
-_SPACE = " "
-_NAMES = {"\t": "tab", ",": "comma", ";": "semicolon", "|": "bar", _SPACE: "whitespace"}
+SPACE = " "
+_NAMES = {"\t": "tab", ",": "comma", ";": "semicolon", "|": "bar", SPACE: "whitespace"}
 _QUOTED_OR_GAP = re.compile(rb'"(?:[^"]|"")*"|[ \t]+')
 
 
@@ -71,17 +71,7 @@ class TextTable:
         A zero at the front ("007", "0x1f", "-0") is what would be lost; finding one anywhere, even
         in a column that is not read, makes the reader take the slower and safer way.
         """
-        data = np.frombuffer(self._raw, dtype=np.uint8)
-        if data[0] == ord("0") and len(data) > 1 and _is_digit_or_x(data[1:2])[0]:
-            return False
-        for start in range(0, len(data) - 2, _SCAN_BYTES):
-            before, here, after = (
-                data[start + i : min(start + i + _SCAN_BYTES, len(data) - 2 + i)] for i in range(3)
-            )
-            front = (here == ord("0")) & ~((before - ord("0")) < 10)
-            if bool(np.any(front & (_is_digit_or_x(after) | (before == ord("-"))))):
-                return False
-        return True
+        return lines_are_exact(self._raw)
 
     def read(
         self,
@@ -112,7 +102,7 @@ class TextTable:
     def line_of(self, row: int, has_header: bool) -> int:
         """Return the line number of a data row, counting from 1 as editors do."""
         wanted = row + has_header
-        for position, (line, _) in enumerate(self._rows(self._decode())):
+        for position, (line, _) in enumerate(self._all_rows()):
             if position == wanted:
                 return line
         raise IndexError(row)
@@ -121,67 +111,47 @@ class TextTable:
         self, columns: Mapping[int, pa.DataType], has_header: bool, null_values: Sequence[str]
     ) -> list[pa.ChunkedArray]:
         body = self._body(has_header)
-        names = [str(i) for i in range(self.num_columns)]
-        wanted = [str(i) for i in columns]
         if not len(body):
             return [pa.chunked_array([], type=kind) for kind in columns.values()]
+        table = pcsv.read_csv(pa.BufferReader(body), **self._options(columns, null_values))
+        return [table.column(str(i)) for i in columns]
+
+    def _options(
+        self, columns: Mapping[int, pa.DataType], null_values: Sequence[str] = ()
+    ) -> dict[str, Any]:
+        """Return how Arrow is to read the body; its columns are named by position."""
+        names = [str(i) for i in range(self.num_columns)]
         longest = max(len(line) for line in self._sample_text().splitlines())
         block = max(1 << 22, 4 * longest)  # Arrow refuses lines longer than a block
-        table = pcsv.read_csv(
-            pa.BufferReader(body),
-            read_options=pcsv.ReadOptions(column_names=names, block_size=block),
-            parse_options=pcsv.ParseOptions(
+        return {
+            "read_options": pcsv.ReadOptions(column_names=names, block_size=block),
+            "parse_options": pcsv.ParseOptions(
                 delimiter=self.separator, newlines_in_values=self.quoted
             ),
-            convert_options=pcsv.ConvertOptions(
+            "convert_options": pcsv.ConvertOptions(
                 column_types={str(i): kind for i, kind in columns.items()},
-                include_columns=wanted,
+                include_columns=[str(i) for i in columns],
                 null_values=list(null_values),
                 strings_can_be_null=False,
             ),
-        )
-        return [table.column(name) for name in wanted]
+        }
 
     def _body(self, has_header: bool) -> pa.Buffer:
         """Return the bytes of the data rows, without comments and with single separators."""
         data = self._without_comments(self._raw)
-        if self.separator == _SPACE:
-            data = _single_spaces(data)
-        start = 3 if data[:3] == b"\xef\xbb\xbf" else 0
-        while data[start : start + 1] in (b"\n", b"\r"):
-            start += 1
-        if has_header:
-            end = start
-            while True:
-                end = data.find(b"\n", end) + 1
-                if not end or data[start:end].count(b'"') % 2 == 0:
-                    break
-            start = end or len(data)
-        return pa.py_buffer(data).slice(start)
+        if self.separator == SPACE:
+            data = single_spaces(data)
+        return pa.py_buffer(data).slice(body_start(data, has_header))
 
     def _without_comments(self, data: Raw) -> Raw:
         if data.find(b"\n") < 0 and data.find(b"\r") >= 0:
             data = data[:].replace(b"\r", b"\n")
         if data[:3] == b"\xef\xbb\xbf":
             data = data[3:]
-        marks = (b"\n#", b"\n%")
-        if data[:1] not in (b"#", b"%") and all(data.find(mark) < 0 for mark in marks):
-            return data
-        kept: list[bytes] = []
-        start = 0  # of the stretch not yet copied
-        quotes = 0
-        for mark in re.finditer(rb"(?m)^[#%][^\n]*(?:\n|\Z)", data):
-            if mark.start() < start:
-                continue
-            piece = data[start : mark.start()]
-            quotes += piece.count(b'"')
-            kept.append(piece)
-            start = mark.start()
-            # Inside an open quote the line belongs to a cell, it is not a comment.
-            if quotes % 2 == 0:
-                start = mark.end()
-        kept.append(data[start:])
-        return b"".join(kept)
+        return strip_comments(data)
+
+    def _all_rows(self) -> Iterator[tuple[int, list[str]]]:
+        return self._rows(self._decode())
 
     def _sample_text(self) -> str:
         data = self._raw
@@ -228,7 +198,7 @@ class TextTable:
         """Find the line Arrow stumbled over and raise a sentence about it."""
         expected = self.num_columns
         numeric = {i for i, kind in columns.items() if not pa.types.is_large_string(kind)}
-        for position, (line, fields) in enumerate(self._rows(self._decode())):
+        for position, (line, fields) in enumerate(self._all_rows()):
             if len(fields) != expected:
                 found = f"{len(fields)} field{'s' * (len(fields) != 1)}"
                 raise InputError(
@@ -254,6 +224,21 @@ class TextTable:
         return self.sample[0][column] if has_header else f"column {column + 1}"
 
 
+def lines_are_exact(raw: Raw) -> bool:
+    """Whether whole lines of text hold no number with a zero at its front."""
+    data = np.frombuffer(raw, dtype=np.uint8)
+    if data[0] == ord("0") and len(data) > 1 and _is_digit_or_x(data[1:2])[0]:
+        return False
+    for start in range(0, len(data) - 2, _SCAN_BYTES):
+        before, here, after = (
+            data[start + i : min(start + i + _SCAN_BYTES, len(data) - 2 + i)] for i in range(3)
+        )
+        front = (here == ord("0")) & ~((before - ord("0")) < 10)
+        if bool(np.any(front & (_is_digit_or_x(after) | (before == ord("-"))))):
+            return False
+    return True
+
+
 def _is_digit_or_x(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
     found: npt.NDArray[np.bool_] = ((data - ord("0")) < 10) | ((data | 0x20) == ord("x"))
     return found
@@ -275,9 +260,14 @@ def is_number(cell: str) -> bool:
 
 
 def _rows_of(text: str, separator: str, path: Path) -> Iterator[tuple[int, list[str]]]:
+    return rows_of_lines(io.StringIO(text, newline=""), separator, path, '"' in text)
+
+
+def rows_of_lines(
+    lines: Iterable[str], separator: str, path: Path, quoted: bool
+) -> Iterator[tuple[int, list[str]]]:
     """Yield line number and fields of every row that is neither blank nor a comment."""
-    lines = io.StringIO(text, newline="")
-    if separator == _SPACE and '"' not in text:
+    if separator == SPACE and not quoted:
         for number, line in enumerate(lines, start=1):
             fields = line.split()
             if fields and line[0] not in "#%":
@@ -292,8 +282,8 @@ def _rows_of(text: str, separator: str, path: Path) -> Iterator[tuple[int, list[
             number += 1
             if at_start and (line[0] in "#%" or not line.strip("\r\n")):
                 continue
-            if separator == _SPACE:
-                line = _single_spaces(line.encode())[:].decode()
+            if separator == SPACE:
+                line = single_spaces(line.encode())[:].decode()
             at_start = False
             yield line
 
@@ -310,8 +300,8 @@ def _rows_of(text: str, separator: str, path: Path) -> Iterator[tuple[int, list[
 
 
 def _guess_separator(text: str, path: Path) -> str:
-    best, best_lines = _SPACE, 0
-    for candidate in [sign for sign in "\t,;|" if sign in text] + [_SPACE]:
+    best, best_lines = SPACE, 0
+    for candidate in [sign for sign in "\t,;|" if sign in text] + [SPACE]:
         try:
             widths = Counter(len(fields) for _, fields in _rows_of(text, candidate, path))
         except InputError:  # the wrong separator can make a field longer than csv allows
@@ -324,7 +314,47 @@ def _guess_separator(text: str, path: Path) -> str:
     return best
 
 
-def _single_spaces(data: Raw) -> Raw:
+def body_start(data: Raw, has_header: bool) -> int:
+    """Return where the data rows begin: behind a byte order mark, blank lines and the header."""
+    start = 3 if data[:3] == b"\xef\xbb\xbf" else 0
+    while data[start : start + 1] in (b"\n", b"\r"):
+        start += 1
+    if not has_header:
+        return start
+    end = start
+    while True:
+        end = data.find(b"\n", end) + 1
+        if not end or data[start:end].count(b'"') % 2 == 0:
+            return end or len(data)
+
+
+def strip_comments(data: Raw, quotes: int = 0) -> Raw:
+    """Return whole lines without those that begin with ``#`` or ``%``.
+
+    Args:
+        data: The lines.
+        quotes: How many quotes came before them: within an open one nothing is a comment.
+    """
+    marks = (b"\n#", b"\n%")
+    if data[:1] not in (b"#", b"%") and all(data.find(mark) < 0 for mark in marks):
+        return data
+    kept: list[bytes] = []
+    start = 0  # of the stretch not yet copied
+    for mark in re.finditer(rb"(?m)^[#%][^\n]*(?:\n|\Z)", data):
+        if mark.start() < start:
+            continue
+        piece = data[start : mark.start()]
+        quotes += piece.count(b'"')
+        kept.append(piece)
+        start = mark.start()
+        # Inside an open quote the line belongs to a cell, it is not a comment.
+        if quotes % 2 == 0:
+            start = mark.end()
+    kept.append(data[start:])
+    return b"".join(kept)
+
+
+def single_spaces(data: Raw) -> Raw:
     """Turn every run of blanks outside quotes into one space and trim the lines."""
     untidy = (b"\t", b"  ", b" \n", b"\n ", b" \r")
     if data[:1] != b" " and data[-1:] != b" " and all(data.find(u) < 0 for u in untidy):

@@ -1,0 +1,94 @@
+"""A folder for work in progress beside the place where the result will be.
+
+Killing the program leaves the folder behind; the next one that writes to the same place finds it,
+sees that nobody holds its lock any more, and removes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from graphham.atomic import remove_folder, sync
+from graphham.errors import InputError
+
+fcntl: Any = None  # absent on Windows, where folders of killed programs stay until removed
+with contextlib.suppress(ImportError):
+    import fcntl
+
+_LOCK = "lock"
+_OLD = "replaced"
+
+
+@contextlib.contextmanager
+def scratch_beside(place: Path) -> Iterator[Path]:
+    """Give an empty folder on the same disk as ``place``, removed at the end of the block.
+
+    Raises:
+        InputError: The folder of ``place`` cannot be written to.
+    """
+    prefix = f".{place.name}.part-"
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        for left in place.parent.glob(f"{_escaped(prefix)}*"):
+            _remove_abandoned(left, place)
+        folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place.parent))
+    except OSError as error:
+        raise InputError(f"cannot write {place}: {error.strerror}; choose another place") from None
+    lock = None
+    try:
+        lock = _lock(folder)
+        yield folder
+    finally:
+        if lock is not None:
+            lock.close()
+        remove_folder(folder)
+
+
+def publish(temporary: Path, place: Path) -> None:
+    """Move a finished folder of a scratch folder to its place; what was there goes afterwards."""
+    old = temporary.with_name(_OLD)
+    replaces = place.exists()
+    if replaces:
+        place.rename(old)
+    try:
+        temporary.rename(place)
+    except OSError:
+        if replaces:
+            old.rename(place)
+        raise
+    sync(place.parent)
+
+
+def _lock(folder: Path) -> IO[bytes] | None:
+    if fcntl is None:
+        return None
+    # Under its final name the file is locked from the first moment, so nobody can take it first.
+    early = folder / f"{_LOCK}.new"
+    stream = early.open("wb")
+    with contextlib.suppress(OSError):  # a file system without locks
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        early.rename(folder / _LOCK)
+    return stream
+
+
+def _remove_abandoned(folder: Path, place: Path) -> None:
+    """Remove a scratch folder whose program is gone; bring back what it had moved away."""
+    if fcntl is None or not (folder / _LOCK).is_file():
+        return
+    try:
+        with (folder / _LOCK).open("rb") as stream:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if (folder / _OLD).exists() and not place.exists():
+                (folder / _OLD).rename(place)
+            remove_folder(folder)
+    except OSError:  # held by a living program, or not ours
+        return
+
+
+def _escaped(prefix: str) -> str:
+    """Make a name match only itself in a glob pattern."""
+    return "".join(f"[{sign}]" if sign in "*?[" else sign for sign in prefix)
