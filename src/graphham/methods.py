@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import numbers
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -176,13 +178,18 @@ def method_class(name: str) -> type[Method]:
     Raises:
         InputError: There is no such method; the nearest name is suggested.
     """
+    check_method_name(name)
+    module, attribute, _, _ = _METHODS[name]
+    found: type[Method] = getattr(importlib.import_module(module), attribute)
+    return found
+
+
+def check_method_name(name: str) -> None:
+    """Refuse a name that no method has, and suggest the nearest."""
     if name not in _METHODS:
         near = difflib.get_close_matches(str(name), _METHODS, n=1, cutoff=0.4)
         hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(_METHODS)}"
         raise InputError(f"there is no method {name!r}; {hint}")
-    module, attribute, _, _ = _METHODS[name]
-    found: type[Method] = getattr(importlib.import_module(module), attribute)
-    return found
 
 
 def make_method(name: str, **settings: Any) -> Method:
@@ -202,7 +209,41 @@ def make_method(name: str, **settings: Any) -> Method:
             near = difflib.get_close_matches(setting, known, n=1, cutoff=0.4)
             hint = f"did you mean {near[0]!r}?" if near else f"it takes {', '.join(known)}"
             raise InputError(f"the method {name} has no setting {setting!r}; {hint}")
+    kinds = chosen.setting_kinds()
+    for setting, value in settings.items():
+        if not _is_kind(value, kinds[setting]):
+            wanted = kinds[setting].replace(" | None", "")
+            raise InputError(
+                f"the setting {setting} of {name} must be {_KINDS.get(wanted, wanted)}, "
+                f"got {value!r}"
+            )
     return chosen(**settings)
+
+
+_KINDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "str": "text",
+    "Sequence[int]": "a list of whole numbers",
+}
+
+
+def _is_kind(value: Any, kind: str) -> bool:
+    """Tell whether a value is what an annotation asks for; what it does not know may be all."""
+    if kind.endswith(" | None"):
+        return value is None or _is_kind(value, kind.removesuffix(" | None"))
+    if kind == "bool":
+        return isinstance(value, bool)
+    if kind in ("int", "float"):
+        if isinstance(value, bool) or value != value:
+            return False
+        return isinstance(value, numbers.Integral if kind == "int" else numbers.Real)
+    if kind == "str":
+        return isinstance(value, str)
+    if kind == "Sequence[int]":
+        return isinstance(value, Iterable) and all(_is_kind(item, "int") for item in value)
+    return True
 
 
 def load_method(path: str | Path) -> Method:

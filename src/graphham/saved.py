@@ -223,6 +223,12 @@ def read_summary(folder: Path) -> dict[str, Any]:
     if not (folder / "summary.json").is_file():
         raise InputError(f"{folder} is not a finished run folder: it has no summary.json")
     summary = _read_json(folder / "summary.json")
+    if isinstance(summary, dict) and summary.get("format") == "graphham-method":
+        name = summary.get("method", {}).get("name")
+        raise InputError(
+            f"{folder} is a run of the method {name}, which has no memberships to show; read its "
+            f"embedding.npy and nodes.parquet, or use graphham.methods.load_method"
+        )
     if not isinstance(summary, dict) or summary.get("format") != FORMAT:
         raise InputError(f"{folder} is not a run folder: its summary.json is not from graphham")
     version = summary.get("format_version")

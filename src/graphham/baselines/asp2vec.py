@@ -54,6 +54,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -316,6 +317,12 @@ class Asp2Vec(LabelFreeMethod):
         if not hasattr(self, "ids_") or not changed <= {"scorer"}:
             return None
         return copy.copy(self).set_params(**{name: settings[name] for name in changed})
+
+    def write_outputs(self, folder: Path) -> list[str]:
+        """Write the vectors of each aspect, ``(num_nodes, aspects, dim)``, and the centres."""
+        np.save(folder / "aspects.npy", self.aspects_, allow_pickle=False)
+        np.save(folder / "centers.npy", self.centers_, allow_pickle=False)
+        return ["aspects.npy", "centers.npy"]
 
     def _state(self) -> dict[str, Any]:
         return {

@@ -84,6 +84,16 @@ class Method:
         return {name: value for one in reversed(found) for name, value in one.items()}
 
     @classmethod
+    def setting_kinds(cls) -> dict[str, str]:
+        """Return what each setting may be, as the constructor's annotations say."""
+        found: dict[str, str] = {}
+        for kind in cls.__mro__:
+            if "__init__" in vars(kind):
+                for p in inspect.signature(vars(kind)["__init__"]).parameters.values():
+                    found.setdefault(p.name, str(p.annotation))
+        return {name: found[name] for name in cls.setting_defaults()}
+
+    @classmethod
     def setting_names(cls) -> list[str]:
         """Return the names of the constructor's arguments."""
         return list(cls.setting_defaults())
@@ -235,6 +245,14 @@ class Method:
                 f"load it with graphham.methods.load_method"
             )
         return method
+
+    def write_outputs(self, folder: Path) -> list[str]:
+        """Write what only this method finds into a folder, for people to look at.
+
+        Returns:
+            The names of the files; loading does not need them.
+        """
+        return []
 
     def _state(self) -> dict[str, Any]:
         """Return the arrays that loading needs besides the outputs."""

@@ -39,6 +39,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -290,6 +291,11 @@ class DeepMinCut(LabelFreeMethod):
         with single_threaded():
             inputs = self._features.apply(undirected(graph), known)
             return encode_all(self._net, undirected(graph), inputs).numpy().astype(np.float32)
+
+    def write_outputs(self, folder: Path) -> list[str]:
+        """Write the ``(num_nodes, dim)`` soft communities; ``group_1`` is the largest of a row."""
+        np.save(folder / "communities.npy", self.assignments_, allow_pickle=False)
+        return ["communities.npy"]
 
     def _state(self) -> dict[str, Any]:
         found: dict[str, Any] = {"assignments": self.assignments_}

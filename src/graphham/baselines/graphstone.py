@@ -39,6 +39,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -47,6 +48,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from graphham.atomic import write_json
 from graphham.baselines.base import Floats
 from graphham.baselines.features import fit_features
 from graphham.baselines.frozen import LabelFreeMethod, undirected
@@ -322,6 +324,15 @@ class GraphSTONE(LabelFreeMethod, NetworkMethod):
         finally:
             self._topic_inputs = fitted_inputs
             net.know(self.topics_, fitted_inputs)
+
+    def write_outputs(self, folder: Path) -> list[str]:
+        """Write each node's topic shares, and the likeliest anonymous walks of each topic."""
+        np.save(folder / "topics.npy", self.topics_, allow_pickle=False)
+        listed = [
+            [{"walk": walk, "share": share} for walk, share in words] for words in self.topic_words_
+        ]
+        write_json(folder / "topics.json", {"topics": listed})
+        return ["topics.npy", "topics.json"]
 
     def _state(self) -> dict[str, Any]:
         kept = {"topics.shares": self.topics_, "topics.inputs": self._topic_inputs}

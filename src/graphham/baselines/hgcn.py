@@ -37,6 +37,7 @@ graph as a whole, so new nodes cannot be placed.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -45,6 +46,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
+from graphham.atomic import write_json
 from graphham.baselines.base import Floats, Rows
 from graphham.baselines.coarsening import Coarsening, assignment, coarsen
 from graphham.baselines.memory import check_memory
@@ -296,6 +298,12 @@ class HGCN(NetworkMethod):
 
     def _facts(self) -> dict[str, Any]:
         return {}
+
+    def write_outputs(self, folder: Path) -> list[str]:
+        """Write how the graph shrinks: nodes of every level; ``group_l`` of a node is its place."""
+        counts = [int(codes.max()) + 1 for codes in self.levels_ or []]
+        write_json(folder / "coarsening.json", {"nodes": [len(self.ids_), *counts]})
+        return ["coarsening.json"]
 
     def _restore(self, state: Mapping[str, npt.NDArray[Any]], facts: Mapping[str, Any]) -> None:
         """Keep the weights to be looked at; outputs were loaded, and new nodes have no place."""

@@ -2,22 +2,34 @@
 
 ``config.toml`` holds the settings, ``model.safetensors`` the arrays, ``nodes.parquet`` one row per
 node, ``embedding.npy`` the vectors, ``metrics.jsonl`` the training log and ``summary.json`` the
-rest. GraphHAM itself writes a whole run folder, which adds its groups and hierarchy.
+rest; ``groups.parquet`` has one row per group where a method finds any, and what only one method
+finds has files of its own (``outputs`` of the summary names them). GraphHAM itself writes a whole
+run folder, which adds its hierarchy.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
 
 from graphham import __version__
-from graphham.atomic import plain, sync, without_none, write_bytes, write_json
+from graphham.atomic import (
+    plain,
+    remove_folder,
+    sync,
+    without_none,
+    write_bytes,
+    write_json,
+)
 from graphham.baselines.base import Method
 from graphham.checkpoints import read_tensors, write_tensors
 from graphham.errors import InputError
@@ -27,10 +39,24 @@ FORMAT = "graphham-method"
 VERSION = 1
 
 
-def save_method(method: Method, path: str | Path) -> None:
-    """Write a fitted method to a new folder, whole or not at all."""
+def save_method(
+    method: Method,
+    path: str | Path,
+    about: Mapping[str, Any] | None = None,
+    overwrite: bool = False,
+) -> None:
+    """Write a fitted method to a new folder, whole or not at all.
+
+    Args:
+        method: Fitted.
+        path: The folder to be.
+        about: More for the summary, such as the graph's name and size.
+        overwrite: Replace a run of any method; the old one stays until the new one is whole.
+    """
     final = Path(path)
-    if final.exists() or final.is_symlink():
+    if overwrite:
+        check_replaceable(final)
+    elif final.exists() or final.is_symlink():
         raise InputError(f"{final} exists already; choose another folder or remove it first")
     try:
         final.parent.mkdir(parents=True, exist_ok=True)
@@ -38,14 +64,31 @@ def save_method(method: Method, path: str | Path) -> None:
     except OSError as error:
         raise InputError(f"cannot write {final}: {error.strerror}; choose another place") from error
     try:
-        _write_files(method, partial)
+        _write_files(method, partial, about or {})
         sync(partial)
         partial.chmod(0o755)
+        if final.exists():
+            final.rename(partial.with_name(f"{partial.name}.old"))
         partial.rename(final)
+        remove_folder(partial.with_name(f"{partial.name}.old"))
     except OSError as error:
         raise InputError(f"cannot write {final}: {error.strerror}; choose another place") from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def check_replaceable(path: Path) -> None:
+    """Refuse to replace anything but a finished run of any method."""
+    if not path.exists() and not path.is_symlink():
+        return
+    found: dict[str, Any] = {}
+    if path.is_dir() and not path.is_symlink():
+        with contextlib.suppress(InputError):
+            found = _read_json(path)
+    if found.get("format") not in (FORMAT, "graphham-run"):
+        raise InputError(
+            f"{path} exists and is not a run folder, so it is not overwritten; choose another --out"
+        )
 
 
 def load_method(path: str | Path) -> Method:
@@ -83,7 +126,7 @@ def load_method(path: str | Path) -> Method:
     return method
 
 
-def _write_files(method: Method, folder: Path) -> None:
+def _write_files(method: Method, folder: Path, more: Mapping[str, Any]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
     import tomli_w
@@ -102,6 +145,8 @@ def _write_files(method: Method, folder: Path) -> None:
         columns[f"group_{number}"] = pa.array(codes)
     write_tensors(folder / "model.safetensors", arrays)
     pq.write_table(pa.table(columns), folder / "nodes.parquet", compression="zstd")
+    if method.levels_:
+        pq.write_table(_group_table(method.levels_), folder / "groups.parquet", compression="zstd")
     np.save(folder / "embedding.npy", np.ascontiguousarray(method.embedding_), allow_pickle=False)
     lines = [json.dumps(plain(record)) + "\n" for record in method.history_]
     write_bytes(folder / "metrics.jsonl", "".join(lines).encode())
@@ -116,8 +161,33 @@ def _write_files(method: Method, folder: Path) -> None:
             "validation": method.validation_,
             "cost": method.cost_,
             "facts": method._facts(),
+            "outputs": method.write_outputs(folder),
+            **more,
         },
     )
+
+
+def _group_table(levels: Sequence[npt.NDArray[np.int32]]) -> Any:
+    """Return one row per group: level, number, size, and the coarser group most of it lies in."""
+    import pyarrow as pa
+
+    rows: list[dict[str, Any]] = []
+    for level, codes in enumerate(levels, 1):
+        count = int(codes.max()) + 1
+        sizes = np.bincount(codes, minlength=count)
+        parents: list[int | None] = [None] * count
+        if level < len(levels):
+            above = levels[level]
+            joint = sp.coo_matrix((np.ones(len(codes)), (codes, above))).tocsr()
+            best = np.asarray(joint.argmax(axis=1)).ravel()
+            parents = [int(b) if size else None for b, size in zip(best, sizes, strict=True)]
+        rows += [
+            {"level": level, "group": group, "size": int(size), "parent": parent}
+            for group, (size, parent) in enumerate(zip(sizes, parents, strict=True))
+            if size
+        ]
+    columns = {"level": pa.int32(), "group": pa.int32(), "size": pa.int64(), "parent": pa.int32()}
+    return pa.table({n: pa.array([row[n] for row in rows], type=t) for n, t in columns.items()})
 
 
 def _read_json(folder: Path) -> dict[str, Any]:

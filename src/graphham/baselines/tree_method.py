@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
 
+from graphham.atomic import write_json
 from graphham.baselines.frozen import LabelFreeMethod
 from graphham.baselines.trees import Tree, make_tree
 from graphham.graph import Graph
@@ -56,6 +58,11 @@ class TreeMethod(LabelFreeMethod):
         )
         self.levels_ = self.tree_.levels()
         return self.tree_
+
+    def write_outputs(self, folder: Path) -> list[str]:
+        """Write the tree as nested JSON with the user's ids, in the form ``tree`` takes."""
+        write_json(folder / "tree.json", self.tree_.nested(self.ids_))
+        return ["tree.json"]
 
     def _state(self) -> dict[str, Any]:
         return self.tree_.state()

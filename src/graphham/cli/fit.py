@@ -54,6 +54,15 @@ def fit(
             help="embed never trains on labels; classify trains on them and predicts all nodes.",
         ),
     ] = None,
+    method: Annotated[
+        str | None,
+        typer.Option(
+            "--method",
+            metavar="NAME",
+            rich_help_panel=_MODEL,
+            help="Another method than GraphHAM, such as asp2vec; 'graphham methods' lists them.",
+        ),
+    ] = None,
     features: FeaturesOption = None,
     labels: LabelsOption = None,
     id_column: IdOption = None,
@@ -110,6 +119,15 @@ def fit(
             help="Any other setting, such as train.lr=0.005; may be repeated.",
         ),
     ] = None,
+    tree: Annotated[
+        str | None,
+        typer.Option(
+            "--tree",
+            metavar="FILE",
+            rich_help_panel=_MODEL,
+            help="Tree for gne and spacene: nested JSON, or an edge list of 'parent child' lines.",
+        ),
+    ] = None,
     device: Annotated[
         str | None, typer.Option("--device", rich_help_panel=_MODEL, help="cpu, cuda, cuda:1, ...")
     ] = None,
@@ -139,17 +157,50 @@ def fit(
         bool, typer.Option("--quiet", "-q", help="Print remarks and errors only.")
     ] = False,
 ) -> None:
-    """Fit GraphHAM to a graph and write a run folder.
+    """Fit GraphHAM, or another method, to a graph and write a run folder.
 
     Examples:
       graphham fit cora --out runs/cora
       graphham fit edges.csv --features nodes.parquet --labels nodes.parquet:topic
       graphham fit cora --task classify --groups 12,5 --seed 1 --out runs/classes
+      graphham fit cora --method asp2vec --set aspects=3 --out runs/aspects
+      graphham fit edges.csv --method gne --tree tree.json --out runs/spheres
     """
     from graphham.config import make_config
 
     if resume and overwrite:
         raise InputError("--resume continues a run and --overwrite replaces it; give one of them")
+    options = GraphOptions(features, labels, id_column, source, target, weight, directed, isolated)
+    from graphham.cli.other_methods import asked_method, fit_other, preset_of
+
+    name = asked_method(method, config)
+    if not name.startswith("graphham"):
+        given_options = {
+            "--groups": groups,
+            "--preset": preset,
+            "--device": device,
+            "--workers": workers,
+            "--resume": resume or None,
+        }
+        asked = {"dim": dim, "epochs": epochs, "seed": seed, "tree": tree}
+        fit_other(
+            name,
+            graph,
+            options,
+            out=out,
+            task=task,
+            unused=given_options,
+            config=config,
+            settings={**parse_settings(settings or []), **_known(asked)},
+            overwrite=overwrite,
+            quiet=quiet,
+        )
+        return
+    if tree is not None:
+        raise InputError(
+            "--tree is for the methods gne and spacene; GraphHAM finds its groups by itself"
+        )
+    preset, fixed = preset_of(name, preset)
     given = [
         read_settings(config) if config is not None else {},
         parse_settings(settings or []),
@@ -163,6 +214,7 @@ def fit(
             "device": device,
             "train.workers": workers,
         },
+        fixed,
     ]
     chosen = make_config(*given)
     check_device(chosen.device)
@@ -173,7 +225,6 @@ def fit(
     from graphham.console import Screen
 
     screen = Screen(quiet)
-    options = GraphOptions(features, labels, id_column, source, target, weight, directed, isolated)
     opened = read_and_report(screen, graph, options)
     place = Path(out) if out is not None else Path("runs") / (opened.name or "graph")
     _check_place(place, resume, overwrite, given)
@@ -193,6 +244,10 @@ def fit(
             f"python: import graphham as gh; model = gh.load({str(run.path)!r})",
         ],
     )
+
+
+def _known(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def parse_groups(text: str | None) -> tuple[int, ...] | None:

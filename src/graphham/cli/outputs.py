@@ -63,7 +63,8 @@ def embed(
 ) -> None:
     """Give vectors and memberships to the nodes of any graph, without refitting.
 
-    The nodes need not have been seen in training; they need the same features.
+    The nodes need not have been seen in training; they need the same features. Runs of other
+    methods give vectors only, and where a method cannot place new nodes it says so.
 
     Example:
       graphham embed runs/cora new_edges.csv --features new_nodes.parquet --out new.parquet
@@ -76,12 +77,21 @@ def embed(
 
     from graphham.atomic import creating
     from graphham.cli.fit import read_and_report
+    from graphham.cli.other_methods import holds_other_method
     from graphham.console import Screen
     from graphham.saved import Run
 
     screen = Screen()
-    opened = Run.open(run)
     options = GraphOptions(features, None, id_column, source, target, weight, directed, isolated)
+    if holds_other_method(run):
+        from graphham.cli.other_methods import embed_nodes
+
+        table = embed_nodes(screen, run, graph, options, is_flat=form == "csv", with_map=with_map)
+        with creating(path) as temporary:
+            _write(table, temporary, form)
+        screen.say("Wrote", f"{path}: vectors of {table.num_rows:,} nodes")
+        return
+    opened = Run.open(run)
     nodes = read_and_report(screen, graph, options)
 
     from graphham.inference import embed_graph
