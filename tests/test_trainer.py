@@ -255,12 +255,12 @@ def test_training_lowers_the_loss_and_reports_its_parts():
 
 def test_the_temperature_falls_from_one_end_to_the_other():
     trainer = make_trainer(**{"train.epochs": 11, "model.tau": 2.0, "model.tau_end": 0.5})
-    values = [trainer._tau(epoch) for epoch in range(11)]
+    values = [trainer.tau(epoch) for epoch in range(11)]
     assert values[0] == 2.0
     assert values[5] == pytest.approx(1.0)
     assert values[10] == pytest.approx(0.5)
     single = make_trainer(**{"train.epochs": 1})
-    assert single._tau(0) == single.config.model.tau
+    assert single.tau(0) == single.config.model.tau
 
 
 def test_only_transformations_and_the_classifier_decay():

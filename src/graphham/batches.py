@@ -103,12 +103,12 @@ class Batches:
         keys = [derive_key(self.config.seed, "step", epoch, index) for index in range(len(parts))]
         workers = self.config.train.workers
         if not workers:
-            yield from map(self._sampled_step, parts, keys)
+            yield from map(self.sampled_step, parts, keys)
             return
         with ThreadPoolExecutor(workers) as pool:
             waiting: deque[Future[Step]] = deque()
             for part, key in zip(parts, keys, strict=True):
-                waiting.append(pool.submit(self._sampled_step, part, key))
+                waiting.append(pool.submit(self.sampled_step, part, key))
                 if len(waiting) > 2 * workers:
                     yield waiting.popleft().result()
             while waiting:
@@ -139,7 +139,8 @@ class Batches:
             key,
         )
 
-    def _sampled_step(self, targets: Rows, key: Any) -> Step:
+    def sampled_step(self, targets: Rows, key: Any) -> Step:
+        """Return the step of some targets with sampled neighbourhoods."""
         config, train = self.config, self.config.train
         positives, negatives = self._contexts(targets, key)
         rows = targets

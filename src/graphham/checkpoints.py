@@ -23,13 +23,28 @@ from graphham.errors import InputError
 POINTER = "checkpoint.json"
 FORMAT = "graphham-checkpoint"
 VERSION = 1
-_ARRAYS = re.compile(r"checkpoint-(\d{6,})\.safetensors")
+_ARRAYS = re.compile(r"checkpoint-(\d{6,})(?:\.part-\d{5,})?\.safetensors")
 
 
-def save_checkpoint(folder: Path, arrays: Mapping[str, Any], meta: Mapping[str, Any]) -> Path:
-    """Make ``arrays`` and ``meta`` the current checkpoint of ``folder``; return the new file."""
+def next_number(folder: Path) -> int:
+    """Return the number of the checkpoint to be written next."""
     numbers = [int(m[1]) for m in map(_ARRAYS.fullmatch, _names(folder)) if m]
-    path = folder / f"checkpoint-{max(numbers, default=0) + 1:06d}.safetensors"
+    return max(numbers, default=0) + 1
+
+
+def save_checkpoint(
+    folder: Path, arrays: Mapping[str, Any], meta: Mapping[str, Any], number: int | None = None
+) -> Path:
+    """Make ``arrays`` and ``meta`` the current checkpoint of ``folder``; return the new file.
+
+    Args:
+        folder: The run folder.
+        arrays: What to keep.
+        meta: Plain values; ``parts`` lists files of :func:`write_part` that belong to it.
+        number: Number of the checkpoint; the next free one when not given.
+    """
+    number = next_number(folder) if number is None else number
+    path = folder / f"checkpoint-{number:06d}.safetensors"
     write_tensors(path, arrays)
     write_json(
         folder / POINTER,
@@ -45,9 +60,30 @@ def save_checkpoint(folder: Path, arrays: Mapping[str, Any], meta: Mapping[str, 
     for name in _names(folder):
         # A killed writer leaves its half-written temporary file; it goes with the old versions.
         stale = name.startswith(".checkpoint") and name.endswith(".tmp")
-        if stale or (_ARRAYS.fullmatch(name) and name != path.name):
+        found = _ARRAYS.fullmatch(name)
+        if stale or (found and int(found[1]) != number):
             (folder / name).unlink(missing_ok=True)
     return path
+
+
+def write_part(folder: Path, number: int, rank: int, arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Write one process's part of a checkpoint; return how its meta data names it."""
+    path = folder / f"checkpoint-{number:06d}.part-{rank:05d}.safetensors"
+    write_tensors(path, arrays)
+    return {"file": path.name, "bytes": path.stat().st_size, "blake2b": checksum(path)}
+
+
+def read_part(folder: Path, part: Mapping[str, Any]) -> dict[str, npt.NDArray[Any]]:
+    """Read a part that a checkpoint's meta data names; a damaged one is an :class:`InputError`."""
+    path = folder / Path(str(part["file"])).name
+    if not path.is_file() or path.stat().st_size != part["bytes"]:
+        raise InputError(
+            f"{path} is missing or cut short, so the run cannot be resumed; start anew with "
+            f"--overwrite"
+        )
+    if checksum(path) != part["blake2b"]:
+        raise InputError(f"{path} does not match its checksum; start anew with --overwrite")
+    return read_tensors(path)
 
 
 def load_checkpoint(folder: Path) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]] | None:
@@ -88,10 +124,13 @@ def checkpoint_files(folder: Path) -> list[Path]:
     if not pointer.exists():
         return []
     try:
-        name = str(json.loads(pointer.read_text("utf-8"))["file"])
-    except (ValueError, KeyError, TypeError):
+        found = json.loads(pointer.read_text("utf-8"))
+        names = [str(found["file"])]
+        names += [str(part["file"]) for part in found["meta"].get("parts", [])]
+    except (ValueError, KeyError, TypeError, AttributeError):
         return [pointer]
-    return [p for p in (folder / name, pointer) if _ARRAYS.fullmatch(name) and p.is_file()]
+    files = [folder / name for name in names if _ARRAYS.fullmatch(name)]
+    return [path for path in (*files, pointer) if path.is_file()]
 
 
 def remove_checkpoints(folder: Path) -> None:

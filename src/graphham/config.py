@@ -209,6 +209,13 @@ class TrainConfig(_Section):
         30.0, ge=0, description="seconds between checkpoints; the most a kill can lose"
     )
     workers: int = Field(1, ge=0, le=256, description="threads that prepare batches ahead")
+    shards: int = Field(
+        1,
+        ge=1,
+        le=65536,
+        description="parts a sampled batch is cut into; their gradients are added up in order, so "
+        "any number of processes up to this one gives the same numbers",
+    )
     memory_gib: float = Field(
         8.0, gt=0, description="full-graph training is chosen when its estimate stays below this"
     )

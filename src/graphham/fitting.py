@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import platform
 import resource
@@ -26,6 +27,9 @@ from graphham.inputs import FeatureMap, NodeInputs, fit_inputs
 from graphham.keys import derive_key, numpy_generator, torch_generator
 from graphham.model import GraphHAMNet
 from graphham.objective import Truth
+from graphham.parallel.ranks import ALONE, Ranks
+from graphham.parallel.saving import check_shared
+from graphham.parallel.tables import RowShards
 from graphham.probe import own_features_help
 from graphham.result import FitResult
 from graphham.threads import single_threaded
@@ -68,7 +72,8 @@ class Plan:
         batch = (
             "the whole graph per step"
             if config.train.batch == "full"
-            else f"{config.train.batch_size} targets per step, "
+            else f"{config.train.batch_size} targets per step"
+            + (f" in {config.train.shards} shards, " if config.train.shards > 1 else ", ")
             + "x".join(str(config.fanout(i)) for i in range(config.num_layers))
             + " sampled neighbours"
         )
@@ -163,7 +168,14 @@ def plan_fit(
             if residual:
                 notes.append("own features help the validation labels: residual paths are on")
     memory = estimate_memory(graph, config, groups)
-    if train.batch == "auto":
+    if train.batch == "full" and train.shards > 1:
+        raise InputError(
+            f"train.shards = {train.shards} cuts sampled batches, but train.batch is 'full'; use "
+            f"train.batch = 'sampled', or one process and one shard"
+        )
+    if train.batch == "auto" and train.shards > 1:
+        updates["batch"] = "sampled"
+    elif train.batch == "auto":
         updates["batch"] = "full" if memory <= train.memory_gib * _GIB else "sampled"
     if train.epochs is None:
         steps = -(-n // train.batch_size)
@@ -264,6 +276,7 @@ def fit_graph(
     train_rows: Any = None,
     validation_rows: Any = None,
     plan: Plan | None = None,
+    ranks: Ranks = ALONE,
 ) -> Fitted:
     """Fit GraphHAM to a graph.
 
@@ -276,6 +289,7 @@ def fit_graph(
         train_rows: Rows whose labels may be trained on; all known ones when not given.
         validation_rows: Rows whose labels decide early stopping.
         plan: What :func:`plan_fit` settled, where the caller has asked already.
+        ranks: The processes that fit together; every one gets the whole answer.
     """
     hear: Listener = listener or Silent()
     began = time.perf_counter()
@@ -287,9 +301,11 @@ def fit_graph(
         work, validator, truth = _held_out(graph, config, train_rows, validation_rows)
         directions = config.layer_dim if config.model.init == "svd" else 0
         features, inputs, lead = fit_inputs(work, config.inputs, config.seed, directions)
-        model, tables = _make_model(work, config, features, inputs, plan.table)
+        model, tables = _make_model(work, config, features, inputs, plan.table, ranks)
         start_parameters(model, inputs, work, lead)
-        trainer = Trainer(model, work, inputs, config, tables, truth, validator, run, listener)
+        trainer = Trainer(
+            model, work, inputs, config, tables, truth, validator, run, listener, ranks
+        )
         trained = time.perf_counter()
         status = trainer.fit(resume)
         trained = time.perf_counter() - trained
@@ -300,7 +316,7 @@ def fit_graph(
         if work is not graph:
             # Held-out links only decided when to stop; the result is about the graph as given.
             inputs = features.apply(graph)
-        result = encoder.read(graph, inputs).validate()
+        result = encoder.read(graph, inputs, ranks).validate()
     notes = collapse_notes(result.groups, config.groups or ())
     for note in notes:
         hear.on_note(note)
@@ -338,6 +354,7 @@ def fit_to_run(
     resume: bool = False,
     overwrite: bool = False,
     listener: Listener | None = None,
+    ranks: Ranks = ALONE,
 ) -> Run:
     """Fit a graph and write the run folder.
 
@@ -348,30 +365,48 @@ def fit_to_run(
         resume: Go on with an unfinished run.
         overwrite: Replace an existing run.
         listener: Who hears about progress.
+        ranks: The processes that fit together; the first one writes the folder.
     """
     from graphham.config import make_config
     from graphham.runs import resume_run, start_run
+    from graphham.saved import Run
 
     plan: Plan | None = None
+    writer: RunWriter | None = None
     if resume:
-        writer = resume_run(out)
-        config = make_config(writer.config)
-        _check_same_graph(writer, graph)
+        writer = resume_run(out) if ranks.is_first else None
+        config = make_config(ranks.tell(None if writer is None else writer.config))
+        if writer is not None:
+            _check_same_graph(writer, graph)
     else:
-        facts = _graph_facts(graph.validate())
+        if config.train.shards < ranks.count:
+            # What makes the numbers is settled once; the run can go on with fewer processes.
+            train = config.train.model_copy(update={"shards": ranks.count})
+            config = config.model_copy(update={"train": train})
         with single_threaded():
-            plan = plan_fit(graph, config)
-        writer = start_run(out, {**plan.config.to_dict(), "graph": facts}, overwrite)
-    with writer:
-        fitted = fit_graph(graph, config, run=writer, resume=resume, listener=listener, plan=plan)
-        return writer.finish(
-            fitted.result,
-            fitted.state,
-            graph,
-            fitted.summary,
-            status=fitted.status,
-            keep_checkpoint=fitted.status == "interrupted",
+            plan = plan_fit(graph.validate(), config)
+        if ranks.is_first:
+            facts = _graph_facts(graph)
+            writer = start_run(out, {**plan.config.to_dict(), "graph": facts}, overwrite)
+    with contextlib.ExitStack() as held:
+        if writer is not None:
+            held.enter_context(writer)
+        if ranks.count > 1:
+            check_shared(ranks, Path(ranks.tell(None if writer is None else str(writer.partial))))
+        fitted = fit_graph(
+            graph, config, run=writer, resume=resume, listener=listener, plan=plan, ranks=ranks
         )
+        if writer is not None:
+            writer.finish(
+                fitted.result,
+                fitted.state,
+                graph,
+                fitted.summary,
+                status=fitted.status,
+                keep_checkpoint=fitted.status == "interrupted",
+            )
+        ranks.wait()
+        return Run.open(out)
 
 
 def start_parameters(model: GraphHAMNet, inputs: NodeInputs, graph: Graph, directions: Any) -> None:
@@ -412,12 +447,23 @@ def peak_memory() -> int:
 
 
 def _make_model(
-    graph: Graph, config: RunConfig, features: FeatureMap, inputs: NodeInputs, table: str
-) -> tuple[GraphHAMNet, list[ContextTable]]:
+    graph: Graph,
+    config: RunConfig,
+    features: FeatureMap,
+    inputs: NodeInputs,
+    table: str,
+    ranks: Ranks = ALONE,
+) -> tuple[GraphHAMNet, list[Any]]:
     assert config.groups is not None
-    tables: list[ContextTable] = []
+    tables: list[Any] = []
     if table != "inductive":
         for level, count in enumerate(config.groups):
+            if config.train.shards > 1:
+                each = count if table == "full" else 1
+                key = derive_key(config.seed, "table", level)
+                made = RowShards(graph.num_nodes, each, config.layer_dim, key, ranks, config.device)
+                tables.append(made)
+                continue
             rows = graph.num_nodes * (count if table == "full" else 1)
             generator = torch_generator(derive_key(config.seed, "table", level), config.device)
             tables.append(ContextTable.start(rows, config.layer_dim, generator))

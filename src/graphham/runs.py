@@ -145,11 +145,13 @@ class RunWriter:
         """The settings as they were written when the run began."""
         return read_config(self.partial / "config.toml")
 
-    def save_checkpoint(self, arrays: Mapping[str, Any], meta: Mapping[str, Any]) -> None:
+    def save_checkpoint(
+        self, arrays: Mapping[str, Any], meta: Mapping[str, Any], number: int | None = None
+    ) -> None:
         """Keep the training state; a crash at any moment leaves this or the former one, whole."""
         if self._log.exists():
             sync(self._log)  # a checkpoint must not be ahead of the log it belongs to
-        checkpoints.save_checkpoint(self.partial, arrays, meta)
+        checkpoints.save_checkpoint(self.partial, arrays, meta, number)
 
     def load_checkpoint(self) -> tuple[dict[str, Any], dict[str, Any]] | None:
         """Return arrays and meta data of the last checkpoint, ``None`` when there is none yet."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
@@ -18,10 +19,15 @@ from graphham.graph import Graph
 from graphham.inference import full_batch, level_states
 from graphham.inputs import NodeInputs
 from graphham.keys import derive_key, torch_generator
+from graphham.layerwise import LayerWise
 from graphham.model import Batch, GraphHAMNet
 from graphham.nesting import groups_used, nesting_score
 from graphham.objective import Truth, loss_parts, total_loss
-from graphham.seeding import find_seeds
+from graphham.parallel.ranks import ALONE, Ranks
+from graphham.parallel.saving import load_together, save_together, share_seeds
+from graphham.parallel.shards import ShardedSteps
+from graphham.parallel.tables import RowShards
+from graphham.seeding import Seeds, find_seeds
 from graphham.validation import Validator
 
 if TYPE_CHECKING:
@@ -82,6 +88,7 @@ class Trainer:
         validator: Scores the network for early stopping; ``None`` trains all epochs.
         run: Where metrics and checkpoints go.
         listener: Who hears about progress.
+        ranks: The processes that train together; only the first has a run and a listener.
     """
 
     def __init__(
@@ -90,14 +97,16 @@ class Trainer:
         graph: Graph,
         inputs: NodeInputs,
         config: RunConfig,
-        tables: list[ContextTable],
+        tables: list[ContextTable] | list[RowShards],
         truth: Truth | None = None,
         validator: Validator | None = None,
         run: RunWriter | None = None,
         listener: Listener | None = None,
+        ranks: Ranks = ALONE,
     ) -> None:
         self.model, self.graph, self.inputs, self.config = model, graph, inputs, config
-        self.tables, self.truth, self.validator, self.run = tables, truth, validator, run
+        self.tables: list[ContextTable] | list[RowShards] = tables
+        self.truth, self.validator, self.run = truth, validator, run
         self.listener: Listener = listener or Silent()
         self.batches = Batches(graph, inputs, config, inductive=not tables)
         self.optimizer = make_optimizer(model, config)
@@ -108,6 +117,9 @@ class Trainer:
         self.best_epoch = 0
         self.history: list[dict[str, Any]] = []
         self._whole: Batch | None = None
+        self.ranks = ranks
+        sharded = config.train.shards > 1 or ranks.count > 1
+        self.sharded = ShardedSteps(self, ranks) if sharded else None
 
     @property
     def graft_epoch(self) -> int | None:
@@ -130,12 +142,15 @@ class Trainer:
                 self._epoch(epoch)
                 stop = self._validate(epoch)
                 self._report(epoch)
-                if time.monotonic() - saved >= self.config.train.checkpoint_every:
+                late = time.monotonic() - saved >= self.config.train.checkpoint_every
+                if self.ranks.tell(late):
                     self._save(epoch + 1)
                     saved = time.monotonic()
                 if stop:
                     break
         except KeyboardInterrupt:
+            if self.ranks.count > 1:
+                raise  # the processes are at different places; the last checkpoint is not
             status = "interrupted"
             self.listener.on_note("stopped on request; finishing with the best state so far")
         if self.graft_epoch is not None and not self.model.is_seeded:
@@ -154,13 +169,13 @@ class Trainer:
         sums: dict[str, float] = {}
         used = [np.zeros(count, dtype=np.int64) for count in self.model.groups]
         count = 0
-        for step in self.batches.epoch(epoch):
-            parts, groups = self._step(step, epoch)
+        for parts, groups in self._steps(epoch):
             for name, value in parts.items():
                 sums[name] = sums.get(name, 0.0) + value
             for level, codes in enumerate(groups):
                 used[level] += np.bincount(codes, minlength=len(used[level]))
             count += 1
+        used = [np.sum(self.ranks.collect(sizes.tolist()), axis=0) for sizes in used]
         record: dict[str, Any] = {"epoch": epoch + 1}
         record |= {name: value / count for name, value in sums.items()}
         record["loss"] = sum(sums.values()) / count
@@ -192,11 +207,20 @@ class Trainer:
             else:
                 held.copy_(value)
 
+    def _steps(self, epoch: int) -> Iterator[tuple[dict[str, float], list[Any]]]:
+        """Take the steps of one epoch; yield the loss parts and the groups seen in each."""
+        if self.sharded is not None:
+            for pieces in self.sharded.epoch(epoch):
+                yield self.sharded.step(pieces, epoch)
+            return
+        for step in self.batches.epoch(epoch):
+            yield self._step(step, epoch)
+
     def _step(self, step: Step, epoch: int) -> tuple[dict[str, float], list[Any]]:
         self.model.train()
         step = step.to(self.config.device)
         generator = torch_generator(derive_key(step.key, "network"), self.config.device)
-        tau = self._tau(epoch)
+        tau = self.tau(epoch)
         output = self.model(step.batch, tau, generator)
         parts = loss_parts(self.model, step, output, self.truth, self.seeds, generator)
         self.optimizer.zero_grad(set_to_none=True)
@@ -208,7 +232,8 @@ class Trainer:
         groups = [level[step.members].argmax(1).cpu().numpy() for level in output.evidence]
         return {name: float(value.detach()) for name, value in parts.items()}, groups
 
-    def _tau(self, epoch: int) -> float:
+    def tau(self, epoch: int) -> float:
+        """Return the assignment temperature of an epoch."""
         model, epochs = self.config.model, max(self.config.num_epochs - 1, 1)
         return float(model.tau * (model.tau_end / model.tau) ** (epoch / epochs))
 
@@ -221,14 +246,22 @@ class Trainer:
     def _graft(self) -> None:
         """Seed groups, tree and link tables from the states learned so far."""
         config = self.config
-        seeds = find_seeds(
-            level_states(self.model, self.whole()),
-            self.graph,
-            self.model.groups,
-            derive_key(config.seed, "graft"),
-            config.model.affinity_scale,
-            config.model.neighbor_evidence,
-        )
+        if self.batches.is_full:
+            states = level_states(self.model, self.whole())
+        else:
+            states = LayerWise(self.model, self.inputs, self.graph, self.ranks).level_states()
+        seeds: Seeds | None = None
+        if self.ranks.is_first:
+            seeds = find_seeds(
+                states,
+                self.graph,
+                self.model.groups,
+                derive_key(config.seed, "graft"),
+                config.model.affinity_scale,
+                config.model.neighbor_evidence,
+            )
+        del states
+        seeds = share_seeds(seeds, self.ranks, len(self.model.groups))
         self.model.graft(seeds)
         # An average over the old groups means nothing; an interrupt must not bring it back.
         self.average = None
@@ -252,7 +285,9 @@ class Trainer:
         if self.average is not None:
             trained = copy.deepcopy(trained)
             self.model.load_state_dict(self.average)
-        score = self.validator.score(self.model, self.whole())
+        said = self.validator.score(self.model, self.whole()) if self.ranks.is_first else None
+        first, second = self.ranks.tell(said)
+        score = (float(first), float(second))
         self.history[-1]["validation"] = score[0]
         if self.best_score is None or score > self.best_score:
             self.best_score, self.best_epoch = score, epoch + 1
@@ -269,7 +304,7 @@ class Trainer:
 
     def _save(self, epoch: int) -> None:
         """Write a checkpoint from which training goes on exactly as if never stopped."""
-        if self.run is None:
+        if self.run is None and self.ranks.count == 1:
             return
         arrays: dict[str, Any] = {f"model.{k}": v for k, v in self.model.state_dict().items()}
         if self.best is not None:
@@ -278,7 +313,8 @@ class Trainer:
             arrays |= {f"average.{k}": v for k, v in self.average.items()}
         for index, values in self.optimizer.state_dict()["state"].items():
             arrays |= {f"adam.{index}.{k}": torch.as_tensor(v) for k, v in values.items()}
-        for level, table in enumerate(self.tables):
+        pieces = [table for table in self.tables if isinstance(table, RowShards)]
+        for level, table in enumerate(t for t in self.tables if isinstance(t, ContextTable)):
             arrays[f"table.{level}.weight"] = table.weight
             arrays[f"table.{level}.squares"] = table.squares
         for level, codes in enumerate(self.seeds or []):
@@ -289,11 +325,12 @@ class Trainer:
             "best_epoch": self.best_epoch,
             "history": self.history,
         }
-        self.run.save_checkpoint(arrays, meta)
+        save_together(self.run, self.ranks, arrays, meta, pieces)
 
     def _restore(self) -> int:
         """Take up the last checkpoint; return the epoch to go on with."""
-        held = self.run.load_checkpoint() if self.run is not None else None
+        pieces = [table for table in self.tables if isinstance(table, RowShards)]
+        held = load_together(self.run, self.ranks, pieces)
         if held is None:
             if self.run is not None:
                 self.run.truncate_log(0)
@@ -309,7 +346,7 @@ class Trainer:
             state.setdefault(int(index), {})[field] = value
         groups = self.optimizer.state_dict()["param_groups"]
         self.optimizer.load_state_dict({"state": state, "param_groups": groups})
-        for level, table in enumerate(self.tables):
+        for level, table in enumerate(t for t in self.tables if isinstance(t, ContextTable)):
             table.weight.copy_(arrays[f"table.{level}.weight"])
             table.squares.copy_(arrays[f"table.{level}.squares"])
         if "seeds.0" in arrays:
@@ -319,8 +356,8 @@ class Trainer:
         self.best_epoch = meta["best_epoch"]
         self.history = list(meta["history"])
         epoch = int(meta["epoch"])
-        assert self.run is not None
-        self.run.truncate_log(epoch)
+        if self.run is not None:
+            self.run.truncate_log(epoch)
         return epoch
 
 

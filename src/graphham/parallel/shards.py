@@ -1,0 +1,182 @@
+"""A training step cut into a fixed number of shards, computed by however many processes there are.
+
+A batch of targets is cut into ``train.shards`` parts. Each part is sampled, run forward and run
+backward by itself, with draws keyed by (seed, epoch, step, shard); then the gradients of all shards
+are added up in the order of shards on every process. The number of shards is part of the model's
+settings, like the size of the batch. The number of processes is not: it changes no bit.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graphham.batches import Step
+from graphham.errors import InputError
+from graphham.keys import derive_key, numpy_generator, torch_generator
+from graphham.objective import loss_parts, total_loss
+from graphham.parallel.ranks import Ranks
+from graphham.parallel.tables import RowShards
+
+if TYPE_CHECKING:
+    from graphham.trainer import Trainer
+
+# Room for the loss parts of a shard; a process whose shards are empty cannot know their number.
+_PARTS = 32
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """One shard of one step.
+
+    Args:
+        share: Its share of the step's targets, which weighs its loss.
+        step: What it looks at; ``None`` for a shard without targets.
+    """
+
+    share: float
+    step: Step | None
+
+
+class ShardedSteps:
+    """Makes and takes the sharded steps of a trainer.
+
+    Args:
+        trainer: Whose model, optimiser and tables are used.
+        ranks: The processes that share the shards.
+    """
+
+    def __init__(self, trainer: Trainer, ranks: Ranks) -> None:
+        self.trainer, self.ranks = trainer, ranks
+        self.count = trainer.config.train.shards
+        if self.count < ranks.count:
+            raise InputError(
+                f"{ranks.count} processes cannot share {self.count} shards of a batch; start at "
+                f"most {self.count}, or begin a new run with --set train.shards={ranks.count}"
+            )
+        # Contiguous, so that the order of ranks is the order of shards.
+        cuts = [self.count * r // ranks.count for r in range(ranks.count + 1)]
+        self.sizes = [high - low for low, high in itertools.pairwise(cuts)]
+        self.own = range(cuts[ranks.rank], cuts[ranks.rank + 1])
+        model = trainer.model
+        self.parameters = [p for p in model.parameters() if p.requires_grad]
+        # Running means move in the forward pass; every shard starts from the same ones.
+        self.running = [b for name, b in model.named_buffers() if name.startswith("center_")]
+
+    def epoch(self, epoch: int) -> Iterator[list[Piece]]:
+        """Yield this process's pieces of each step; worker threads prepare them ahead."""
+        trainer = self.trainer
+        seed, size = trainer.config.seed, trainer.config.train.batch_size
+        nodes = trainer.graph.num_nodes
+        order = numpy_generator(derive_key(seed, "order", epoch)).permutation(nodes)
+        starts = range(0, nodes, size)
+
+        def make(index: int) -> list[Piece]:
+            targets = order[starts[index] : starts[index] + size]
+            parts = np.array_split(targets, self.count)
+            key = derive_key(seed, "step", epoch, index)
+            pieces: list[Piece] = []
+            for shard in self.own:
+                part = parts[shard]
+                step = None
+                if len(part):
+                    step = trainer.batches.sampled_step(part, derive_key(key, "shard", shard))
+                pieces.append(Piece(len(part) / len(targets), step))
+            return pieces
+
+        workers = trainer.config.train.workers
+        if not workers:
+            yield from map(make, range(len(starts)))
+            return
+        with ThreadPoolExecutor(workers) as pool:
+            waiting: deque[Future[list[Piece]]] = deque()
+            for index in range(len(starts)):
+                waiting.append(pool.submit(make, index))
+                if len(waiting) > 2 * workers:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+
+    def step(self, pieces: list[Piece], epoch: int) -> tuple[dict[str, float], list[Any]]:
+        """Take one step together; return its loss parts and the own shards' groups per level."""
+        trainer = self.trainer
+        model, config = trainer.model, trainer.config
+        model.train()
+        tables = [table for table in trainer.tables if isinstance(table, RowShards)]
+        moved = [None if p.step is None else p.step.to(config.device) for p in pieces]
+        present = [step for step in moved if step is not None]
+        for level, table in enumerate(tables):
+            table.fetch([t for s in present for t in (s.positives[level], s.negatives[level])])
+        before = [buffer.clone() for buffer in self.running]
+        groups: list[list[Any]] = [[] for _ in model.groups]
+        names: list[str] = []
+        rows: list[Tensor] = []
+        for piece, step in zip(pieces, moved, strict=True):
+            for buffer, value in zip(self.running, before, strict=True):
+                buffer.copy_(value)
+            if step is None:
+                rows.append(torch.empty(0))
+                continue
+            generator = torch_generator(derive_key(step.key, "network"), config.device)
+            output = model(step.batch, trainer.tau(epoch), generator)
+            parts = loss_parts(model, step, output, trainer.truth, trainer.seeds, generator)
+            trainer.optimizer.zero_grad(set_to_none=True)
+            (piece.share * total_loss(parts)).backward()  # type: ignore[no-untyped-call]
+            for table in tables:
+                table.end_shard()
+            for level, held in enumerate(output.evidence):
+                groups[level].append(held[step.members].argmax(1).cpu().numpy())
+            names = list(parts)
+            rows.append(self._packed(piece, list(parts.values())))
+        total, values = self._summed(rows)
+        self._apply(total)
+        for table in tables:
+            table.step(config.train.table_lr)
+        used = [np.concatenate(level) if level else np.zeros(0, np.int64) for level in groups]
+        # A process whose shards are all empty has no names; the first process always has.
+        return dict(zip(names, values, strict=False)), used
+
+    def _packed(self, piece: Piece, parts: list[Tensor]) -> Tensor:
+        """Return the shard's gradients, running means and loss parts as one row of numbers."""
+        flat = [
+            torch.zeros_like(p).reshape(-1) if p.grad is None else p.grad.reshape(-1)
+            for p in self.parameters
+        ]
+        flat += [piece.share * buffer.reshape(-1) for buffer in self.running]
+        flat += [piece.share * torch.stack([part.detach() for part in parts])]
+        return torch.cat(flat)
+
+    def _summed(self, rows: list[Tensor]) -> tuple[Tensor, list[float]]:
+        """Add up all shards' rows in the order of shards, whoever made them."""
+        fixed = sum(p.numel() for p in self.parameters) + sum(b.numel() for b in self.running)
+        width = fixed + _PARTS
+        held = torch.zeros(max(self.sizes), width, device=self.trainer.config.device)
+        for place, row in enumerate(rows):
+            held[place, : len(row)] = row
+        total = torch.zeros(width, device=held.device)
+        for part, size in zip(self.ranks.gather(held), self.sizes, strict=True):
+            for place in range(size):
+                total += part[place]
+        return total, total[fixed:].tolist()
+
+    def _apply(self, total: Tensor) -> None:
+        """Put the sums where they belong and let the optimiser take its step."""
+        place = 0
+        for parameter in self.parameters:
+            grad = total[place : place + parameter.numel()]
+            parameter.grad = grad.view_as(parameter).clone()
+            place += parameter.numel()
+        for buffer in self.running:
+            buffer.copy_(total[place : place + buffer.numel()].view_as(buffer))
+            place += buffer.numel()
+        config = self.trainer.config
+        torch.nn.utils.clip_grad_norm_(self.parameters, config.train.clip)
+        self.trainer.optimizer.step()
