@@ -26,6 +26,7 @@ _RANGE = 1 << 20  # entries a range should hold: 8 MiB of keys
 _MOST_RANGES = 1024
 _BYTES_PER_ENTRY = 48  # while a range is sorted: keys, positions, weights, results
 _BLOCKS = 1 << 14
+_DIGIT = 11  # bits sorted by in one pass: as many stretches as the cache follows
 
 
 @dataclass(frozen=True)
@@ -199,14 +200,15 @@ def _sort_ranges(
     with (folder / "indices").open("wb") as out, (folder / "weights").open("wb") as out_weights:
         for r, (start, stop) in enumerate(zip(plan.starts[:-1], plan.starts[1:], strict=True)):
             keys = np.fromfile(folder / "keys", np.uint64, stop - start, offset=8 * int(start))
+            values = np.empty(0, dtype=np.float64)
             if weighted:
                 values = np.fromfile(
                     folder / "values", np.float64, stop - start, offset=8 * int(start)
                 )
-                keys, sums = _merge(keys, values)
+            keys, values = _sorted(keys, values)
+            if weighted:
+                keys, sums = _merged(keys, values)
                 sums.tofile(out_weights)
-            else:
-                keys.sort()
             columns = np.empty(len(keys), dtype=np.int32)
             found = _unpack(
                 keys, plan.bounds[r], plan.bits, directed, indptr, parent, touched, columns
@@ -226,24 +228,29 @@ def _sort_ranges(
     )
 
 
-def _merge(
+def _sorted(
+    keys: npt.NDArray[np.uint64], values: npt.NDArray[np.float64]
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.float64]]:
+    """Sort keys, and values along with them if there are any; equal keys stay in order."""
+    bits = int(keys.max()).bit_length() if len(keys) else 0
+    passes = max(1, -(-bits // _DIGIT))
+    width = max(1, -(-bits // passes))
+    other_keys, other_values = np.empty_like(keys), np.empty_like(values)
+    for step in range(passes):
+        _sort_by_digit(keys, values, step * width, width, other_keys, other_values)
+        keys, other_keys = other_keys, keys
+        values, other_values = other_values, values
+    return keys, values
+
+
+def _merged(
     keys: npt.NDArray[np.uint64], values: npt.NDArray[np.float64]
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.float32]]:
-    """Return distinct sorted keys and the sum of the weights of each, in order of arrival."""
-    bits = np.uint64(max(1, len(keys) - 1).bit_length())
-    if len(keys) and int(keys.max()).bit_length() + int(bits) <= 64:
-        # The arrival number behind the key makes a plain sort stable, and that one is vectorised.
-        keys <<= bits
-        keys |= np.arange(len(keys), dtype=np.uint64)
-        keys.sort()
-        values = values[(keys & ((np.uint64(1) << bits) - np.uint64(1))).astype(np.int64)]
-        keys >>= bits
-    else:
-        order = np.argsort(keys, kind="stable")
-        keys, values = keys[order], values[order]
+    """Return each of some sorted keys once, with the sum of its weights in order of arrival."""
     first = np.ones(len(keys), dtype=bool)
     np.not_equal(keys[1:], keys[:-1], out=first[1:])
     starts = np.flatnonzero(first)
+    # As build_graph adds them, so that both readers agree to the bit.
     sums = np.add.reduceat(values, starts) if len(starts) else values
     return keys[starts], sums.astype(np.float32)
 
@@ -337,6 +344,28 @@ def _group(
             for r in range(len(ends) - 1, 0, -1):
                 ends[r] = ends[r - 1]
             ends[0] = 0
+
+
+@jit
+def _sort_by_digit(
+    keys: Any, values: Any, low: Any, width: Any, out_keys: Any, out_values: Any
+) -> None:
+    """Order keys by the ``width`` bits above bit ``low``, keeping the order of equal digits."""
+    shift, mask = np.uint64(low), (np.uint64(1) << np.uint64(width)) - np.uint64(1)
+    weighted = len(values) > 0
+    ends = np.zeros((1 << width) + 1, dtype=np.int64)
+    for key in keys:
+        ends[np.int64((key >> shift) & mask) + 1] += 1
+    for digit in range(1, len(ends)):
+        ends[digit] += ends[digit - 1]
+    for i in range(len(keys)):
+        key = keys[i]
+        digit = np.int64((key >> shift) & mask)
+        at = ends[digit]
+        ends[digit] = at + 1
+        out_keys[at] = key
+        if weighted:
+            out_values[at] = values[i]
 
 
 @jit
