@@ -77,6 +77,7 @@ class DeepWalk(LabelFreeMethod):
         # How often walks meet a node is proportional to its degree.
         weight = graph.degrees().astype(np.float64) ** 0.75
         noise = np.cumsum(weight) / max(weight.sum(), 1e-12)
+        guide = _guide(noise)
         linked = np.flatnonzero(graph.degrees() > 0)
         if listener is not None:
             listener.on_start(self.walks, 0)
@@ -90,6 +91,7 @@ class DeepWalk(LabelFreeMethod):
             loss = _skip_gram(
                 frozen(sentences),
                 frozen(noise),
+                guide,
                 vectors,
                 contexts,
                 self.window,
@@ -108,10 +110,22 @@ class DeepWalk(LabelFreeMethod):
         return vectors
 
 
+def _guide(noise: Array) -> Array:
+    """Return where to begin looking for a share in ascending shares, by the share's own size.
+
+    Two entries per node leave about one step to take, where a binary search of a large graph's
+    table costs more than the arithmetic of the pair. The entry is that of the next lower share, so
+    that rounding never leads past the place.
+    """
+    size = 2 * len(noise)
+    return frozen(np.searchsorted(noise, (np.arange(size) - 1) / size), np.int64)
+
+
 @jit
 def _skip_gram(
     sentences: Array,
     noise: Array,
+    guide: Array,
     vectors: Array,
     contexts: Array,
     window: int,
@@ -144,7 +158,10 @@ def _skip_gram(
                 for n in range(negatives + 1):
                     other = sentences[s, j]
                     if n > 0:
-                        other = min(np.searchsorted(noise, unit(mix(pair_key, n))), num_nodes - 1)
+                        share = unit(mix(pair_key, n))
+                        other = np.int64(guide[np.int64(share * len(guide))])
+                        while other < num_nodes - 1 and noise[other] < share:
+                            other += 1
                         if other == sentences[s, j] or other == node:
                             continue
                     score = np.float32(0.0)
