@@ -262,6 +262,16 @@ def test_ids_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         external(tmp_path / "e.parquet", tmp_path / "s", memory_gib=0.001)
 
 
+def test_a_full_disk_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(sorting, "_put", full)
+    (tmp_path / "e.csv").write_text("a,b\nb,c\n")
+    with pytest.raises(InputError, match=r"No space left on device.*make room"):
+        external(tmp_path / "e.csv", tmp_path / "s")
+
+
 def test_a_killed_program_leaves_nothing_for_long(tmp_path: Path) -> None:
     """Kill -9 in the middle: no store under the name; the next run works and tidies up."""
     rng = np.random.default_rng(0)

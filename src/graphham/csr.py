@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
+
+from graphham.jit import jit
 
 Pairs = npt.NDArray[np.int64]
 
@@ -84,7 +85,7 @@ def mean_clustering(indptr: npt.NDArray[np.int64], indices: npt.NDArray[Any]) ->
     return float(local.mean())
 
 
-@numba.njit(cache=True)
+@jit
 def _fill_rows(keys: Any, num_nodes: int, indptr: Any, indices: Any) -> None:
     for key in keys:
         indptr[key // num_nodes + 1] += 1
@@ -103,7 +104,7 @@ def _fill_rows(keys: Any, num_nodes: int, indptr: Any, indices: Any) -> None:
         place[low] += 1
 
 
-@numba.njit(cache=True)
+@jit
 def _count_components(indptr: Any, indices: Any) -> int:
     num_nodes = len(indptr) - 1
     parent = np.arange(num_nodes)
@@ -128,7 +129,7 @@ def _count_components(indptr: Any, indices: Any) -> int:
     return count
 
 
-@numba.njit(cache=True)
+@jit
 def _triangles(indptr: Any, indices: Any) -> Any:
     num_nodes = len(indptr) - 1
     # Keep only edges towards the endpoint of higher (degree, row): short lists even at hubs.

@@ -63,14 +63,34 @@ def read_external(
     """
     if not memory_gib > 0:
         raise InputError(f"--memory-gib is {memory_gib}; it must be above 0")
-    report = progress or (lambda stage, share: None)
-    sources = [open_source(path, source, target, weight, scratch) for path in paths]
+    asked = (source, target, weight)
+    try:
+        return _read(paths, scratch, asked, directed, int(memory_gib * 2**30), progress or _silent)
+    except OSError as error:
+        raise InputError(
+            f"reading {paths[0]} by way of {scratch.parent} failed ({error}); make room there for "
+            f"about 24 bytes per edge row (40 with weights), or write to another disk"
+        ) from None
+
+
+def _silent(stage: str, share: float) -> None:
+    """Show no progress."""
+
+
+def _read(
+    paths: Sequence[Path],
+    scratch: Path,
+    asked: tuple[str | None, str | None, str | None],
+    directed: bool,
+    memory: int,
+    report: Progress,
+) -> Graph | None:
+    sources = [open_source(path, *asked, scratch) for path in paths]
     streams = [s for s in sources if s is not None]
     if len(streams) < len(sources):
         return None
-    memory = int(memory_gib * 2**30)
     integers = all(s.has_integers for s in streams)
-    weighted = weight is not None
+    weighted = asked[2] is not None
     try:
         spool, table, firsts = _spool(streams, integers, weighted, scratch, memory, report)
     except NotIntegersError:

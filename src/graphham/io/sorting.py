@@ -356,8 +356,8 @@ def _sort_by_digit(
     ends = np.zeros((1 << width) + 1, dtype=np.int64)
     for key in keys:
         ends[np.int64((key >> shift) & mask) + 1] += 1
-    for digit in range(1, len(ends)):
-        ends[digit] += ends[digit - 1]
+    for stop in range(1, len(ends)):
+        ends[stop] += ends[stop - 1]
     for i in range(len(keys)):
         key = keys[i]
         digit = np.int64((key >> shift) & mask)
