@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 import time
 import tomllib
 from pathlib import Path
@@ -139,6 +141,15 @@ def fit(
             help="Threads that prepare batches; the result does not depend on it.",
         ),
     ] = None,
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            "--processes",
+            min=1,
+            rich_help_panel=_MODEL,
+            help="Processes that share a sampled fit; the result depends on train.shards alone.",
+        ),
+    ] = None,
     resume: Annotated[
         bool,
         typer.Option(
@@ -180,6 +191,7 @@ def fit(
             "--preset": preset,
             "--device": device,
             "--workers": workers,
+            "--processes": processes,
             "--resume": resume or None,
         }
         asked = {"dim": dim, "epochs": epochs, "seed": seed, "tree": tree}
@@ -222,9 +234,15 @@ def fit(
     if out is not None:
         _check_place(Path(out), resume, overwrite, given)
 
+    from graphham.cli.processes import die_with_parent, is_child, is_first, run_processes
+
+    if processes is not None and processes > 1 and not is_child():
+        run_processes(processes, sys.argv[1:])
+        return
+    die_with_parent()
     from graphham.console import Screen
 
-    screen = Screen(quiet)
+    screen = Screen(quiet) if is_first() else Screen(True, io.StringIO())
     opened = read_and_report(screen, graph, options)
     place = Path(out) if out is not None else Path("runs") / (opened.name or "graph")
     _check_place(place, resume, overwrite, given)
@@ -346,12 +364,15 @@ def fit_and_report(
     overwrite: bool = False,
 ) -> Run:
     """Fit, show the progress, and say what came out and where it is."""
+    from graphham.cli.processes import joined_job
     from graphham.console import TrainingProgress, clock, group_lines
     from graphham.fitting import fit_to_run
 
     begin = time.monotonic()
-    with TrainingProgress(screen) as progress:
-        run = fit_to_run(graph, config, out, resume=resume, overwrite=overwrite, listener=progress)
+    with joined_job(config.device) as ranks, TrainingProgress(screen) as progress:
+        run = fit_to_run(
+            graph, config, out, resume=resume, overwrite=overwrite, listener=progress, ranks=ranks
+        )
     screen.say("Groups", group_lines(run.summary["hierarchy"]))
     screen.say(
         "Wrote",
