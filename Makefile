@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-slow lint format docs docs-tables clean
+.PHONY: demo test test-slow lint format docs docs-tables bench bench-peers clean
 
 # Reinstalls only when the dependency lists change; the package itself is an editable install.
 $(READY): pyproject.toml constraints.txt
@@ -45,6 +45,15 @@ docs: $(VENV)/.docs-ready
 # Every table in README.md and docs/ that comes from stored results or from the settings.
 docs-tables: $(READY)
 	$(BIN)/python scripts/docs_generate.py
+
+# Speed and memory beside the peers, which get environments of their own below .bench-venv; takes
+# about an hour, and needs 8 GB in the cache folder (GRAPHHAM_BENCH_CACHE).
+bench: $(READY)
+	$(BIN)/python -m benchmarks run all
+	$(BIN)/python -m benchmarks page
+
+bench-peers: $(READY)
+	$(BIN)/python -m benchmarks peers --again
 
 clean:
 	rm -rf $(VENV) docs/_build .mypy_cache .pytest_cache .ruff_cache

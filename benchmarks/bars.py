@@ -1,0 +1,291 @@
+"""What was asked for, and whether the newest results reach it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from benchmarks.cases.names import GAT, GATCONV, WITH_GROUPS
+from benchmarks.measure import Spread
+from benchmarks.results import Result
+
+Found = Mapping[str, Result]
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One number to reach.
+
+    Args:
+        title: What is measured.
+        prototype: What the throw-away prototype reached, in words.
+        bound: The number asked for.
+        above: Whether more is better.
+        unit: Put behind every number.
+        find: Returns the measured number from the results, or ``None``.
+        digits: Decimals shown.
+        label: Short name for the chart of ratios; none is drawn without.
+    """
+
+    title: str
+    prototype: str
+    bound: float
+    above: bool
+    unit: str
+    find: Callable[[Found], Spread | None]
+    digits: int = 1
+    label: str = ""
+
+    def is_met(self, measured: Spread) -> bool:
+        """Whether the median reaches the bound."""
+        return measured.median >= self.bound if self.above else measured.median <= self.bound
+
+    def asked(self) -> str:
+        """Return the bound in words."""
+        return f"{'≥' if self.above else '≤'} {self.bound:g}{self.unit}"
+
+    def shown(self, measured: Spread) -> str:
+        """Return the median, and the spread where there is one."""
+        text = f"{measured.median:.{self.digits}f}{self.unit}"
+        if measured.low == measured.high:
+            return text
+        return f"{text} ({measured.low:.{self.digits}f} to {measured.high:.{self.digits}f})"
+
+
+def _ratio(benchmark: str, name: str, peer: str) -> Callable[[Found], Spread | None]:
+    def find(found: Found) -> Spread | None:
+        held = found.get(benchmark)
+        comparison = held.comparison(name) if held else None
+        return comparison.ratio(peer) if comparison and peer in comparison.cpu else None
+
+    return find
+
+
+def _value(benchmark: str, name: str) -> Callable[[Found], Spread | None]:
+    def find(found: Found) -> Spread | None:
+        held = found.get(benchmark)
+        value = held.value(name) if held else None
+        return value.spread if value else None
+
+    return find
+
+
+def _extra(name: str, side: str) -> Callable[[Found], Spread | None]:
+    """Return by how many percent a side of ours is dearer than the block without groups."""
+
+    def find(found: Found) -> Spread | None:
+        held = found.get("attention")
+        comparison = held.comparison(name) if held else None
+        if comparison is None or side not in comparison.cpu:
+            return None
+        times = comparison.ratio(side)
+        return Spread(*(100 * (v - 1) for v in (times.low, times.median, times.high)))
+
+    return find
+
+
+def _exponent(name: str) -> Callable[[Found], Spread | None]:
+    def find(found: Found) -> Spread | None:
+        held = found.get("scaling")
+        curve = held.curve(name) if held else None
+        return Spread.of([curve.exponent()]) if curve else None
+
+    return find
+
+
+def _wall(benchmark: str, name: str, peer: str) -> Callable[[Found], Spread | None]:
+    def find(found: Found) -> Spread | None:
+        held = found.get(benchmark)
+        comparison = held.comparison(name) if held else None
+        return comparison.ratio(peer, "wall") if comparison else None
+
+    return find
+
+
+BARS = [
+    Bar(
+        "training step, paper preset, against torch_geometric GAT on the same blocks and pairs",
+        "5.1x",
+        8,
+        True,
+        "x",
+        _ratio("training", "paper", GAT),
+        label="training step / GAT",
+    ),
+    Bar(
+        "attention block, 1 head, input without gradient, against GATConv",
+        "15x",
+        18,
+        True,
+        "x",
+        _ratio("attention", "1-nox", GATCONV),
+        label="attention, 1 head / GATConv",
+    ),
+    Bar(
+        "attention block, 4 heads, input without gradient, against GATConv",
+        "32x",
+        35,
+        True,
+        "x",
+        _ratio("attention", "4-nox", GATCONV),
+        label="attention, 4 heads / GATConv",
+    ),
+    Bar(
+        "attention block, 1 head, input with gradient, against GATConv",
+        "3.9x",
+        6,
+        True,
+        "x",
+        _ratio("attention", "1-dx", GATCONV),
+        label="with input gradient, 1 head",
+    ),
+    Bar(
+        "attention block, 4 heads, input with gradient, against GATConv",
+        "9.3x",
+        12,
+        True,
+        "x",
+        _ratio("attention", "4-dx", GATCONV),
+        label="with input gradient, 4 heads",
+    ),
+    Bar(
+        "group attention's extra cost, 1 head, additive (E7)",
+        "+18 to 25%",
+        15,
+        False,
+        "%",
+        _extra("1-nox", WITH_GROUPS["additive"]),
+    ),
+    Bar(
+        "group attention's extra cost, 4 heads, additive (E7)",
+        "+66%",
+        15,
+        False,
+        "%",
+        _extra("4-nox", WITH_GROUPS["additive"]),
+    ),
+    Bar(
+        "group attention's extra cost, 1 head, by pair (default)",
+        "",
+        15,
+        False,
+        "%",
+        _extra("1-nox", WITH_GROUPS["pair"]),
+    ),
+    Bar(
+        "group attention's extra cost, 4 heads, by pair (default)",
+        "",
+        15,
+        False,
+        "%",
+        _extra("4-nox", WITH_GROUPS["pair"]),
+    ),
+    Bar(
+        "walks against the torch-cluster kernel",
+        "5.6x",
+        6,
+        True,
+        "x",
+        _ratio("walks", "youtube", "torch-cluster"),
+        label="walks / torch-cluster",
+    ),
+    Bar(
+        "walks against ensmallen",
+        "8x",
+        8,
+        True,
+        "x",
+        _ratio("walks", "youtube", "ensmallen"),
+        label="walks / ensmallen",
+    ),
+    Bar(
+        "walks against PecanPy",
+        "54x",
+        50,
+        True,
+        "x",
+        _ratio("walks", "youtube", "pecanpy"),
+        label="walks / PecanPy",
+    ),
+    Bar(
+        "two worker processes against one (wall)",
+        "",
+        1.8,
+        True,
+        "x",
+        _wall("workers", "processes", "one process"),
+        2,
+    ),
+    Bar(
+        "exponent of an epoch in nodes and edges, 10^5 to 10^8 edges",
+        "",
+        1.1,
+        False,
+        "",
+        _exponent("epoch-together"),
+        2,
+    ),
+    Bar(
+        "exponent of reading all nodes, 10^5 to 10^8 edges",
+        "",
+        1.1,
+        False,
+        "",
+        _exponent("read-together"),
+        2,
+    ),
+    Bar(
+        "peak memory of training at Amazon size",
+        "3.35 GiB",
+        3.5,
+        False,
+        " GiB",
+        _value("epoch", "rss"),
+        2,
+    ),
+    Bar(
+        "one epoch at Amazon size (extrapolated)",
+        "0.63 CPU-hours",
+        0.45,
+        False,
+        " CPU-hours",
+        _value("epoch", "epoch"),
+        2,
+    ),
+    Bar(
+        "reading all 2.45 M nodes, all neighbours",
+        "58 CPU-s",
+        50,
+        False,
+        " CPU-s",
+        _value("inference", "cpu"),
+    ),
+    Bar(
+        "peak memory of reading all nodes",
+        "4.5 GiB",
+        4,
+        False,
+        " GiB",
+        _value("inference", "rss"),
+        2,
+    ),
+    Bar(
+        "60 M string-id rows, Parquet to store",
+        "1 M rows/CPU-s",
+        2,
+        True,
+        " M rows/CPU-s",
+        _value("ingest", "rate"),
+        2,
+    ),
+    Bar("peak memory of that", "", 6, False, " GiB", _value("ingest", "rss"), 2),
+    Bar(
+        "Cora, default preset, against the plain-torch path",
+        "",
+        5,
+        True,
+        "x",
+        _ratio("cora", "default", "plain torch"),
+        label="Cora / plain torch",
+    ),
+]

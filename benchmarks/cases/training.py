@@ -1,0 +1,151 @@
+"""A training step of GraphHAM against one of GAT in torch_geometric: same blocks, same pairs.
+
+Both sides train on the steps our loader drew, so sampling and walks cost them the same and are
+timed for both. The peer is the strongest form of GAT we know: blocks trimmed per layer, features
+gathered by one index, a sparse context table with plain SGD. It has one attention and one loss
+where GraphHAM has two attentions, memberships, two context losses and nesting constraints.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from benchmarks import graphs, peers
+from benchmarks.cases.names import GAT
+from benchmarks.context import Context, make_trainer, training_settings
+from benchmarks.measure import Sample, Side, interleave, once
+from benchmarks.results import OURS, Comparison, Result
+from benchmarks.roof import RoofProbe
+from graphham.keys import derive_key
+
+
+def measure(context: Context) -> Result:
+    """Compare steps of the paper preset and of the default preset."""
+    torch.set_num_threads(1)
+    result = Result("training")
+    graph = graphs.load(context.recipe("amazon"))
+    reason = peers.reason_missing("torch_geometric")
+    if reason:
+        result.missing["torch_geometric"] = reason
+    steps = context.pick(8, 1)
+    for preset in ("paper", "default"):
+        trainer = make_trainer(graph, training_settings(preset))
+        size = trainer.config.train.batch_size
+        first = draw_step(trainer, 0)
+        sides: dict[str, Side] = {OURS: _ours(trainer, steps)}
+        if not reason:
+            sides[GAT] = _peer(trainer, steps)
+        width = trainer.inputs.num_features
+        probe = RoofProbe(width, min(graph.num_nodes, 1_000_000), 100_000)
+        samples = interleave({**sides, **probe.sides()}, context.rounds(4))
+        # What any method must read: the features of the first block's sources, then each layer's
+        # rows once per edge forward and backward.
+        blocks = first.batch.blocks
+        gathered = 4.0 * width * (blocks[0].num_sources + 2 * blocks[0].num_edges)
+        gathered += 4.0 * trainer.config.layer_dim * 3 * blocks[1].num_edges
+        result.comparisons.append(
+            Comparison.of(
+                preset,
+                f"{preset} preset, {size} seeds a step",
+                "seeds",
+                size,
+                samples,
+                probe.roof(samples),
+                0.0,
+                gathered,
+            )
+        )
+        result.notes.append(
+            f"{preset}: first block of {blocks[0].num_targets:,} targets, "
+            f"{blocks[0].num_sources:,} sources and {blocks[0].num_edges:,} edges"
+        )
+    return result
+
+
+def draw_step(trainer: Any, number: int) -> Any:
+    """Draw one step of the first epoch without drawing those before it."""
+    size = trainer.config.train.batch_size
+    generator = np.random.default_rng(number)
+    targets = generator.choice(trainer.graph.num_nodes, size, replace=False)
+    batches = trainer.batches
+    draw = getattr(batches, "sampled_step", None) or batches._sampled_step
+    return draw(targets, derive_key(0, "benchmark", number))
+
+
+def _per_step(work: Callable[[Any], object], trainer: Any, steps: int) -> Side:
+    """Return a side that draws and takes several steps; other ones every round."""
+    numbers = itertools.count()
+
+    def side() -> Sample:
+        start = next(numbers) * steps
+        whole = once(lambda: [work(draw_step(trainer, start + i)) for i in range(steps)])
+        return Sample(whole.cpu / steps, whole.wall / steps)
+
+    return side
+
+
+def _ours(trainer: Any, steps: int) -> Side:
+    return _per_step(lambda step: trainer._step(step, 0), trainer, steps)
+
+
+def _peer(trainer: Any, steps: int) -> Side:
+    from torch_geometric.nn import GATConv
+
+    torch.manual_seed(0)
+    config = trainer.config
+    dim, features = config.layer_dim, trainer.inputs.features
+    layers = torch.nn.ModuleList(
+        GATConv(width, dim, config.model.heads, concat=False, add_self_loops=False)
+        for width in (trainer.inputs.num_features, dim)
+    )
+    dense = torch.optim.Adam(layers.parameters(), lr=0.01)
+    has_table = bool(trainer.tables)
+    table = torch.nn.Embedding(trainer.graph.num_nodes if has_table else 1, dim, sparse=True)
+    # The lightest sparse optimiser there is; moments would double its memory and time.
+    sparse = torch.optim.SGD(table.parameters(), lr=0.01)
+
+    def work(step: Any) -> None:
+        blocks = step.batch.blocks
+        x = features[torch.from_numpy(blocks[0].source_rows.copy())]
+        for layer, block in zip(layers, blocks, strict=True):
+            count = block.num_targets
+            x = F.elu(layer((x, x[:count]), _edges(block), size=(len(x), count)))
+        loss = _pair_loss(x, step, table) if has_table else _contrast(x, step)
+        dense.zero_grad(set_to_none=True)
+        sparse.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        dense.step()
+        if has_table:
+            sparse.step()
+
+    return _per_step(work, trainer, steps)
+
+
+def _edges(block: Any) -> torch.Tensor:
+    return torch.from_numpy(np.stack([block.indices, block.edge_targets]).astype(np.int64))
+
+
+def _pair_loss(x: torch.Tensor, step: Any, table: torch.nn.Embedding) -> torch.Tensor:
+    """Skip-gram on the pairs of the last layer, which hold those of the first."""
+    total = x.new_zeros(())
+    anchors = x[step.anchors]
+    for nodes, sign in ((step.positives[-1], 1.0), (step.negatives[-1], -1.0)):
+        scores = torch.einsum("ad,acd->ac", anchors, table(nodes.clamp_min(0)))
+        total = total - F.logsigmoid(sign * scores)[nodes >= 0].mean()
+    return total
+
+
+def _contrast(x: torch.Tensor, step: Any) -> torch.Tensor:
+    """Contrast every anchor's context against those of the batch."""
+    nodes = step.positives[-1]
+    valid = nodes >= 0
+    left = F.normalize(x[step.anchors[:, None].expand_as(nodes)[valid]], dim=1)
+    right = F.normalize(x[nodes[valid]], dim=1)
+    logits = left @ right.T / 0.2
+    return F.cross_entropy(logits, torch.arange(len(logits)))

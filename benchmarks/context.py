@@ -1,0 +1,89 @@
+"""What a benchmark is told, and the trainer every benchmark of training uses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.graphs import NAMED, Recipe
+
+
+@dataclass(frozen=True)
+class Context:
+    """How a benchmark is to be run.
+
+    Args:
+        quick: Tiny graphs and few rounds: shows that everything works, measures nothing.
+    """
+
+    quick: bool = False
+
+    def rounds(self, full: int) -> int:
+        """Return the number of rounds."""
+        return 2 if self.quick else full
+
+    def recipe(self, name: str) -> Recipe:
+        """Return a named graph, or a small one of the same shape when quick."""
+        full = NAMED[name]
+        if not self.quick:
+            return full
+        return Recipe(2000, min(full.mean_degree, 12.0), (2, 3), full.features, full.skew)
+
+    def pick(self, full: int, quick: int) -> int:
+        """Return a size."""
+        return quick if self.quick else full
+
+
+def training_settings(preset: str, **changes: Any) -> dict[str, Any]:
+    """Return the settings all training benchmarks share: 256 targets, 25 x 25 neighbours.
+
+    Args:
+        preset: ``paper`` (50 walks, skip-gram with a factored table) or ``default`` (contrast).
+        **changes: Dotted settings with ``__`` for the dot.
+    """
+    settings: dict[str, Any] = {
+        "preset": preset,
+        "groups": (16, 8),
+        "dim": 128,
+        "train.batch": "sampled",
+        "train.batch_size": 256,
+        "train.fanouts": (25, 25),
+        "train.epochs": 4,
+        "train.workers": 0,
+    }
+    if preset == "paper":
+        settings["loss.context_table"] = "factored"
+        settings["inputs.scaling"] = "standard"
+    return settings | {name.replace("__", "."): value for name, value in changes.items()}
+
+
+def make_trainer(graph: Any, settings: dict[str, Any]) -> Any:
+    """Return a trainer on a graph, ready for its first step."""
+    from graphham import fitting
+    from graphham.config import make_config
+    from graphham.inputs import fit_inputs
+    from graphham.trainer import Trainer
+
+    plan = fitting.plan_fit(graph, make_config(settings))
+    config = plan.config
+    directions = config.layer_dim if config.model.init == "svd" else 0
+    features, inputs, lead = fit_inputs(graph, config.inputs, config.seed, directions)
+    model, tables = fitting._make_model(graph, config, features, inputs, plan.table)
+    fitting.start_parameters(model, inputs, graph, lead)
+    return Trainer(model, graph, inputs, config, tables)
+
+
+def make_encoder(graph: Any, settings: dict[str, Any]) -> tuple[Any, Any]:
+    """Return a network as a saved run would restore it, and the inputs of a graph."""
+    from graphham.config import make_config
+    from graphham.fitting import plan_fit
+    from graphham.inference import Encoder
+    from graphham.inputs import fit_inputs
+    from graphham.keys import torch_generator
+    from graphham.model import GraphHAMNet
+
+    config = plan_fit(graph, make_config(settings)).config
+    features, inputs, _ = fit_inputs(graph, config.inputs, config.seed, 0)
+    model = GraphHAMNet(config, inputs.num_features, features.basis.shape[1])
+    model.reset_parameters(torch_generator(1))
+    return Encoder(model.eval(), features, config), inputs
