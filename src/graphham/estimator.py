@@ -254,9 +254,18 @@ class GraphHAM:
         running = RunningExplorer(place, port, self._graph)
         if scratch is not None:
             weakref.finalize(running, shutil.rmtree, scratch, ignore_errors=True)
+        self._explorer = running
         if open_browser:
             webbrowser.open(running.address)
         return running
+
+    def selection(self) -> pa.Table:
+        """Return the nodes chosen in the explorer that :meth:`explore` opened last, as a table."""
+        running = getattr(self, "_explorer", None)
+        if running is None:
+            raise InputError("nothing is selected: the model has no explorer; call explore() first")
+        table: pa.Table = running.selection()
+        return table
 
     @classmethod
     def load(cls, path: str | Path, graph: Any = None) -> GraphHAM:

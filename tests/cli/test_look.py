@@ -82,8 +82,13 @@ def test_a_model_opens_itself_in_the_browser(
         assert opened == [running.address]
         with urllib.request.urlopen(running.address + "api/overview") as answer:
             found = json.load(answer)
+        running.explorer.choose({"group": "2-0"})
+        picked = model.selection()
+    assert picked.num_rows == int((model.groups_[1] == 0).sum()) > 0
     assert found["numNodes"] == 240
     assert [len(level) for level in found["levels"]] == [6, 2]
     assert "Explore the run" in running._repr_html_()
     with pytest.raises(gh.InputError, match="not fitted"):
         gh.GraphHAM().explore()
+    with pytest.raises(gh.InputError, match="no explorer"):
+        gh.GraphHAM().selection()

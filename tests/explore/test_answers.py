@@ -10,6 +10,7 @@ from hypothesis.extra.numpy import arrays
 
 from graphham.errors import InputError
 from graphham.explore.answers import Explorer
+from graphham.explore.choosing import inside_polygon
 from graphham.explore.export import MODULES, bundle, export_static
 from graphham.explore.server import static_files
 from graphham.explore.wire import pack, unpack
@@ -34,6 +35,57 @@ def test_columns_come_back_as_they_were_sent(numbers, codes, words, note) -> Non
     start = 4 + int.from_bytes(data[:4], "little")
     assert start % 8 == 0  # a browser cannot read a float at an odd place
     assert all(c["offset"] % 8 == 0 for c in header["columns"])
+
+
+@given(
+    arrays(np.float32, st.tuples(st.integers(0, 30), st.just(2)), elements=st.integers(-9, 9)),
+    st.lists(st.tuples(st.integers(-40, 40), st.integers(-40, 40)), min_size=3, max_size=9),
+)
+def test_a_lasso_holds_what_plain_counting_says(xy, corners) -> None:
+    polygon = np.asarray(corners, dtype=float) / 4 + 0.0625  # no point lies on a side's height
+    expected = []
+    for row, (x, y) in enumerate(xy.tolist()):
+        crossings = 0
+        for (ax, ay), (bx, by) in zip(polygon, np.roll(polygon, -1, axis=0), strict=True):
+            if min(ay, by) <= y < max(ay, by):
+                crossings += x < ax + (bx - ax) * (y - ay) / (by - ay)
+        if crossings % 2:
+            expected.append(row)
+    assert inside_polygon(xy, polygon).tolist() == expected
+
+
+def test_what_is_chosen_comes_back_as_a_table(small_run: Path) -> None:
+    explorer, run = Explorer(small_run, whole=100, sample=60), Run.open(small_run)
+    assert explorer.selection().num_rows == 0
+    codes = run.nodes["group_2"].to_numpy()
+    assert explorer.choose({"group": "2-1"}) == int((codes == 1).sum())
+    ids = np.asarray(run.nodes["id"].to_pylist())
+    assert explorer.selection()["id"].to_pylist() == ids[codes == 1].tolist()
+    # Of a large run every node counts, not only those that are drawn.
+    assert explorer.choose({"lasso": "-99,-99;99,-99;99,99;-99,99"}) == 240
+    kind = run.nodes["label"].to_pylist()
+    assert explorer.choose({"attribute": "label:1"}) == kind.count("kind 1") > 0
+    assert explorer.choose({}) == 0
+    assert explorer.selection().num_rows == 0
+
+
+def test_attentions_of_a_large_graph_wait_for_a_question(
+    small_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from graphham.explore import attention
+
+    quick = Explorer(small_run).node(3)["layers"]
+    monkeypatch.setattr(attention, "QUICK", 100)
+    explorer = Explorer(small_run)
+    explorer.prepare()
+    assert not explorer.attention.is_ready
+    assert explorer.node(3, waits=False)["pending"]
+    assert explorer.attention.join(timeout=60)
+    assert explorer.node(3, waits=False)["layers"] == quick
+    monkeypatch.setattr(attention, "_SHARE", 0.0)
+    why = Explorer(small_run).overview()["attentionNote"]
+    assert "240 nodes" in why
+    assert "GiB" in why
 
 
 def test_points_are_the_runs_nodes(small_run: Path) -> None:

@@ -162,6 +162,8 @@ def test_a_lasso_selection_is_exported_as_the_run_has_it(tab: Tab, served: Runni
             assert record["group_1"] == whole[record["id"]]["group_1"]
             assert record["concentration"] == pytest.approx(whole[record["id"]]["concentration"])
             assert record["group_name_2"] == run.hierarchy.names[1][record["group_2"]]
+    # What the page shows is what a notebook gets.
+    assert sorted(served.selection()["id"].to_pylist()) == sorted(ids)
     # The address alone brings the same selection back.
     again = tab.open(page.url)
     assert int(again.get_attribute("#map", "data-chosen")) == chosen
@@ -223,6 +225,7 @@ def test_a_large_run_shows_a_sample_and_then_the_window(
     with RunningExplorer(small_run) as running:
         page = tab.open(f"{running.address}#group={GROUP}")
         assert "Drawn: 60 of 240 nodes" in page.inner_text("#mapnote")
+        assert page.locator("canvas.first").count() == 0  # plotly has taken over
         assert page.evaluate("document.getElementById('map').data[0].type") == "heatmap"
         run = running.explorer.view.run
         size = int(run.hierarchy.sizes[1][1])
@@ -253,6 +256,10 @@ def test_a_large_run_shows_a_sample_and_then_the_window(
 def test_report_and_static_copy_work_from_files(tab: Tab, small_run: Path, tmp_path: Path) -> None:
     page = tab.open(write_report(small_run, tmp_path / "r.html").as_uri())
     assert page.locator(".plot.drawn").count() == page.locator(".plot").count() >= 8
+    for link in page.locator(".tiles a, a.src").all():
+        assert page.locator(link.get_attribute("href")).count() == 1
+    numbers = page.inner_text("#n-hierarchy-nesting-evidence")
+    assert f"{Run.open(small_run).summary['hierarchy']['nesting_evidence']:.6g}" in numbers
     assert "WebGL is not supported" not in page.inner_text("body")
     folder = export_static(small_run, tmp_path / "copy")
     page = tab.open((folder / "index.html").as_uri() + f"#group={GROUP}")

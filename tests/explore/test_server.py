@@ -150,6 +150,11 @@ def test_every_answer_carries_the_policy(client: Client) -> None:
         ("/api/export", {"rows": [1], "format": "../../x"}),
         ("/api/export", {"group": "2-99", "format": "csv"}),
         ("/api/export", {"group": "../x", "format": "csv"}),
+        ("/api/export", {"lasso": "1,2;nan,3;4,5", "format": "csv"}),
+        ("/api/selection", {"lasso": "1,2;3"}),
+        ("/api/selection", {"lasso": 5}),
+        ("/api/selection", {"attribute": "feature:-1"}),
+        ("/api/selection", {"attribute": "label:" + "9" * 30_000}),
     ],
 )
 def test_a_wrong_question_gets_one_sentence(

@@ -7,17 +7,17 @@ whatever a person sees or exports carries ids.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from graphham.describe import feature_name, features_of
 from graphham.errors import InputError
 from graphham.explore.attention import AttentionCache
+from graphham.explore.choosing import attribute_rows, chosen_rows, group_rows
 from graphham.explore.wire import pack
 from graphham.neighbors import nearest_to
 from graphham.projection import NodeMap, pca_map, read_map, run_map
@@ -63,6 +63,7 @@ class Explorer:
         self.attention = AttentionCache(self.view)
         self._lock = threading.Lock()
         self._map_lock = threading.Lock()
+        self._chosen: npt.NDArray[np.int64] | None = None
         self.was_asked = threading.Event()
         self.is_over = threading.Event()
         known = read_map(self.view.run)
@@ -91,7 +92,7 @@ class Explorer:
     def prepare(self) -> None:
         """Make what takes a while, so that later questions are answered at once."""
         self.finish_map()
-        if not self.is_over.is_set():
+        if not self.is_over.is_set() and self.attention.is_quick:
             self.attention.layers()
 
     def stop(self) -> None:
@@ -169,6 +170,8 @@ class Explorer:
         near, similar = nearest_to(view.run.embedding, row, 8)
         layers = []
         is_pending = not (self.attention.is_ready or waits)
+        if is_pending and not self.attention.is_quick:
+            self.attention.begin()  # of a large graph only once somebody looks at a node
         for layer in [] if is_pending else self.attention.layers():
             part = slice(int(layer.indptr[row]), int(layer.indptr[row + 1]))
             top = np.argsort(-layer.weight[part], kind="stable")[:200]
@@ -235,29 +238,28 @@ class Explorer:
             rows += [int(r) for r in extra[: 2 * _FOUND] if r not in set(rows)]
         return {"nodes": self.about(rows[:_FOUND]), "attributes": self._attributes(wanted)}
 
-    def attribute_rows(self, kind: str, code: int) -> npt.NDArray[np.int64]:
-        """Return the rows with a label or a feature."""
-        view = self.view
-        if kind == "label" and 0 <= code < len(view.label_names):
-            labels = view.result.labels
-            assert labels is not None
-            if labels.matrix is not None:
-                return np.asarray(labels.matrix.tocsc()[:, code].indices, dtype=np.int64)
-            return np.flatnonzero(view.label_codes == code)
-        graph = view.graph
-        if kind == "feature" and graph is not None and 0 <= code < graph.num_features:
-            return self._feature_rows(code)
-        raise InputError(f"there is no {kind} number {code}")
+    def chosen_rows(self, asked: Mapping[str, Any]) -> npt.NDArray[np.int64] | None:
+        """Return the rows of a choice as the page names it."""
+        return chosen_rows(self.view, self.layout.xy, asked)
 
     def group_rows(self, key: str) -> npt.NDArray[np.int64]:
         """Return the rows of a group, named as the page does: ``2-5`` is group 5 of level 2."""
-        level, _, group = key.partition("-")
-        counts = self.view.tree.group_counts
-        if not (level.isdecimal() and group.isdecimal() and 1 <= int(level) <= len(counts)):
-            raise InputError(f"there is no group {key[:40]!r}")
-        if int(group) >= counts[int(level) - 1]:
-            raise InputError(f"there is no group {key[:40]!r}")
-        return np.flatnonzero(self.view.result.groups[int(level) - 1] == int(group))
+        return group_rows(self.view, key)
+
+    def attribute_rows(self, kind: str, code: int) -> npt.NDArray[np.int64]:
+        """Return the rows with a label or a feature."""
+        return attribute_rows(self.view, kind, code)
+
+    def choose(self, asked: Mapping[str, Any]) -> int:
+        """Remember what the page has chosen, for :meth:`selection`; return how many nodes."""
+        rows = self.chosen_rows(asked)
+        self._chosen = rows
+        return 0 if rows is None else len(rows)
+
+    def selection(self) -> pa.Table:
+        """Return the table of the nodes chosen in the page; no rows where none is chosen."""
+        none = np.zeros(0, dtype=np.int64)
+        return self.table(none if self._chosen is None else self._chosen)
 
     def table(self, rows: npt.NDArray[Any]) -> pa.Table:
         """Return the run's node table for some rows, with map places and group names added."""
@@ -364,14 +366,3 @@ class Explorer:
         for one in found:
             one["count"] = len(self.attribute_rows(one["kind"], one["code"]))
         return found
-
-    def _feature_rows(self, code: int) -> npt.NDArray[np.int64]:
-        graph = self.view.graph
-        assert graph is not None
-        x: Any = graph.features
-        if sp.issparse(x):
-            # Row bounds and column numbers alone tell who has the feature; no copy is made.
-            at = np.flatnonzero((x.indices == code) & (x.data != 0))
-            rows = np.searchsorted(x.indptr, at, side="right") - 1
-            return np.asarray(rows, dtype=np.int64)
-        return np.flatnonzero(np.asarray(x[:, code]) != 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,8 +16,10 @@ if TYPE_CHECKING:
     from graphham.graph import Graph
     from graphham.saved import Run
 
-# One pass over all nodes of a larger graph would take more memory than looking at it is worth.
-MAX_NODES = 300_000
+# Up to this many nodes the attentions are computed before anybody asks: it takes seconds.
+QUICK = 300_000
+# Share of the machine's memory that looking at a run may take.
+_SHARE = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +44,24 @@ class AttentionCache:
         self._view = view
         self._lock = threading.Lock()
         self._layers: list[LayerAttention] | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether the attentions take seconds, so that nobody needs to ask for them."""
+        return self._view.num_nodes <= QUICK
+
+    def begin(self) -> None:
+        """Compute the attentions in a thread of their own, once."""
+        if self._thread is None and not self.is_ready:
+            self._thread = threading.Thread(target=self.layers, daemon=True)
+            self._thread.start()
+
+    def join(self, timeout: float) -> bool:
+        """Wait for that thread; return whether none is at work any more."""
+        if self._thread is not None:
+            self._thread.join(timeout)
+        return self._thread is None or not self._thread.is_alive()
 
     @property
     def why_not(self) -> str | None:
@@ -49,8 +70,13 @@ class AttentionCache:
             return "The run does not keep its graph; start the explorer with --graph."
         if "model" not in self._view.run.summary:
             return "The run holds no model, so there are no attentions to show."
-        if self._view.num_nodes > MAX_NODES:
-            return f"Attentions are shown for graphs of up to {MAX_NODES:,} nodes."
+        needed = memory_needed(self._view.run, self._view.graph)
+        if needed > _SHARE * _memory():
+            return (
+                f"Computing the attentions of {self._view.num_nodes:,} nodes would take about "
+                f"{needed / 2**30:.1f} GiB, more than half of this machine's memory, so they are "
+                f"not shown."
+            )
         return None
 
     @property
@@ -68,6 +94,18 @@ class AttentionCache:
                 assert graph is not None
                 self._layers = compute_attention(self._view.run, graph)
             return self._layers
+
+
+def memory_needed(run: Run, graph: Graph) -> int:
+    """Return about how many bytes :func:`compute_attention` takes."""
+    heads = int(run.config.get("model", {}).get("heads", 4))
+    edges = 2 * graph.num_edges + graph.num_nodes
+    # Three attentions per edge, head and layer with their intermediate values; a dozen states.
+    return 4 * (6 * edges * heads + 12 * graph.num_nodes * int(run.embedding.shape[1]))
+
+
+def _memory() -> int:
+    return int(os.sysconf("SC_PHYS_PAGES")) * int(os.sysconf("SC_PAGE_SIZE"))
 
 
 def compute_attention(run: Run, graph: Graph) -> list[LayerAttention]:

@@ -14,6 +14,8 @@ from graphham.errors import InputError
 from graphham.report.text import need
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from graphham.explore.answers import Explorer
     from graphham.graph import Graph
     from graphham.saved import Run
@@ -49,6 +51,14 @@ class RunningExplorer:
         """Where the page is."""
         return f"http://{HOST}:{self.port}/"
 
+    def selection(self) -> pa.Table:
+        """Return the nodes chosen in the page, by lasso, group or search, as a table.
+
+        One row per node, as in ``nodes.parquet``, with group names and map places; the page is
+        asked for nothing: it tells the server whenever somebody chooses.
+        """
+        return self.explorer.selection()
+
     def stop(self) -> None:
         """Stop serving and wait until it has."""
         self._server.should_exit = True
@@ -56,6 +66,7 @@ class RunningExplorer:
         self._thread.join(timeout=10)
         # A process that ends while torch computes in a thread is aborted by the system.
         self._worker.join(timeout=120)
+        self.explorer.attention.join(timeout=120)
         self._socket.close()
 
     def __enter__(self) -> RunningExplorer:
@@ -101,7 +112,7 @@ def serve(
         finally:
             explorer.stop()
             worker.join(timeout=1)
-            if worker.is_alive():
+            if worker.is_alive() or not explorer.attention.join(timeout=0):
                 # Numerical code in a thread cannot be stopped and would be aborted with a message
                 # that frightens people. Files are replaced whole, so nothing is cut short.
                 os._exit(0)

@@ -154,17 +154,22 @@ def _add_answers(app: FastAPI, explorer: Explorer) -> None:
             raise InputError("a new name needs level, group and name")
         return JSONResponse(explorer.rename(level, group, name))
 
+    @app.post("/api/selection")
+    async def selection(request: Request) -> JSONResponse:
+        return JSONResponse({"count": explorer.choose(await _body(request))})
+
     @app.post("/api/export")
     async def export(request: Request) -> Response:
         asked = await _body(request)
-        rows, form = asked.get("rows"), asked.get("format")
-        if isinstance(asked.get("group"), str):
-            rows = explorer.group_rows(asked["group"]).tolist()
-        if not isinstance(rows, list) or not all(isinstance(r, int) for r in rows):
-            raise InputError("a selection is a list of rows")
+        rows, form = explorer.chosen_rows(asked), asked.get("format")
+        if rows is None:
+            given = asked.get("rows")
+            if not isinstance(given, list) or not all(isinstance(r, int) for r in given):
+                raise InputError("a selection is a list of rows")
+            rows = np.asarray(given, dtype=np.int64)
         if form not in ("csv", "parquet"):
             raise InputError(f"a selection is exported as csv or parquet, not {form!r}")
-        table = explorer.table(np.asarray(rows, dtype=np.int64))
+        table = explorer.table(rows)
         name = f'attachment; filename="selection.{form}"'
         return Response(
             table_bytes(table, form), media_type=_BINARY, headers={"Content-Disposition": name}

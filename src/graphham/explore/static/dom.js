@@ -17,7 +17,7 @@ export function plotText(value, width = 34) {
   return shown(value, width).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 }
 
-/** Makes an element. @param {string} tag @param {Record<string, any>} props @param {...any} children */
+/** Makes an element. @template {keyof HTMLElementTagNameMap} T @param {T} tag @param {Record<string, any>} props @param {...any} children */
 export function el(tag, props = {}, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(props)) {
@@ -30,13 +30,13 @@ export function el(tag, props = {}, ...children) {
   return node;
 }
 
-/** @param {string} id */
+/** The element with an id that the page always has. @param {string} id */
 export function byId(id) {
   return /** @type {HTMLElement} */ (document.getElementById(id));
 }
 
-export const count = (number) => Number(number).toLocaleString("en");
-export const percent = (share, digits = 0) => (100 * share).toFixed(digits) + "%";
+export const count = (/** @type {number} */ number) => Number(number).toLocaleString("en");
+export const percent = (/** @type {number} */ share, digits = 0) => (100 * share).toFixed(digits) + "%";
 
 let alertTimer = 0;
 /** Says something the person should not miss. @param {string} text */

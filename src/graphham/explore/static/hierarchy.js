@@ -7,6 +7,7 @@ export class HierarchyView {
     this.model = model;
     this.state = state;
     this.actions = actions;
+    /** @type {HTMLElement[]} */
     this.tabs = Array.from(document.querySelectorAll("[data-tab]"));
     for (const tab of this.tabs) {
       tab.addEventListener("click", () => state.set({ tab: tab.dataset.tab }));
@@ -55,7 +56,7 @@ export class HierarchyView {
       if (!step) return;
       event.preventDefault();
       const items = Array.from(list.querySelectorAll("button"));
-      const next = items[items.indexOf(document.activeElement) + step];
+      const next = items[items.indexOf(/** @type {HTMLButtonElement} */ (document.activeElement)) + step];
       if (next) next.focus();
     });
     const before = byId("tree").scrollTop;
@@ -121,12 +122,15 @@ export class HierarchyView {
       const point = event.points[0];
       return point.customdata || (point.source ? keys[point.source.pointNumber] : "");
     }, "plotly_click", Math.max(380, 20 * Math.max(...levels.map((g) => g.length))));
+    const bars = Array.from(byId("flow").querySelectorAll(".sankey-node"));
+    const bar = bars.find((b) => keys[/** @type {any} */ (b).__data__.node.pointNumber] === chosen);
+    if (bar) byId("flow").scrollTop += bar.getBoundingClientRect().top - byId("flow").getBoundingClientRect().top - byId("flow").clientHeight / 2;
   }
 
-  async plot(id, trace, keyOf, clickEvent, height) {
-    const root = byId(id);
+  async plot(id, trace, keyOf, clickEvent, height = undefined) {
+    const root = /** @type {any} */ (byId(id)); // plotly adds to its elements
     const ink = getComputedStyle(document.documentElement).getPropertyValue("--ink").trim();
-    const layout = { autosize: true, height, margin: { l: 6, r: 6, t: 6, b: 6 }, paper_bgcolor: "rgba(0,0,0,0)", font: { color: ink, size: 12 } };
+    const layout = { autosize: true, height, margin: { l: 6, r: 6, t: 14, b: 8 }, paper_bgcolor: "rgba(0,0,0,0)", font: { color: ink, size: 12 } };
     await Plotly.react(root, [trace], layout, { responsive: true, displayModeBar: false });
     root.keyOf = keyOf;
     if (root.isListening) return;

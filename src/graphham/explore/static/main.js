@@ -12,12 +12,19 @@ import { SearchView } from "./search.js";
 
 /** What the views may do to the page and ask about it. */
 class Actions {
+  /** @type {MapView} */ map;
+  /** @type {HierarchyView} */ hierarchy;
+  /** @type {PanelView} */ panel;
+  /** @type {TableView} */ table;
+
   constructor(model, state) {
     this.model = model;
     this.state = state;
     this.shownNode = null;
     this.attribute = null;
     this.cache = null;
+    /** How many nodes of the whole run are chosen, drawn or not; null while unknown. */
+    this.total = null;
   }
   node() { return this.shownNode; }
   selectGroup(key) { this.state.set({ group: key, node: "", lasso: "", attribute: "" }); }
@@ -57,10 +64,25 @@ class Actions {
         const i = this.model.at(row);
         if (i >= 0) indices.push(i);
       }
-      value = { indices, title: this.attribute.title, color: null };
+      value = { indices, title: this.attribute.title, color: null, size: this.attribute.rows.length };
     }
     this.cache = { key, value };
     return value;
+  }
+
+  /** What is chosen, in the words that the server understands. */
+  get asked() {
+    const { group, lasso, attribute } = this.state.values;
+    return group ? { group } : lasso ? { lasso } : attribute ? { attribute } : {};
+  }
+  /** Tells the server what is chosen, so that a notebook can fetch it; learns how many that are. */
+  async tell() {
+    const asked = JSON.stringify(this.asked);
+    this.total = null;
+    const found = await this.model.source.choose(this.asked);
+    if (!found || asked !== JSON.stringify(this.asked)) return;
+    this.total = found.count;
+    if (!this.model.isWhole) this.table.draw();
   }
 
   /** Fetches what the state names but the page does not hold yet. */
@@ -102,12 +124,16 @@ class Actions {
   }
 }
 
-function startTheme(redraw) {
+/** @param {Model} model @param {() => void} redraw */
+function startTheme(model, redraw) {
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
-  const set = (name) => (document.documentElement.dataset.theme = name);
-  set(dark.matches ? "dark" : "light");
-  dark.addEventListener("change", () => { set(dark.matches ? "dark" : "light"); redraw(); });
-  byId("theme").addEventListener("click", () => { set(document.documentElement.dataset.theme === "dark" ? "light" : "dark"); redraw(); });
+  const set = (/** @type {boolean} */ isDark) => {
+    document.documentElement.dataset.theme = isDark ? "dark" : "light";
+    model.setTheme(isDark);
+  };
+  set(dark.matches);
+  dark.addEventListener("change", () => { set(dark.matches); redraw(); });
+  byId("theme").addEventListener("click", () => { set(!model.isDark); redraw(); });
 }
 
 function fillColors(model, state) {
@@ -151,7 +177,7 @@ async function start() {
   actions.panel = new PanelView(model, state, actions);
   actions.table = new TableView(model, state, actions);
   new SearchView(model, state, actions);
-  startTheme(() => actions.redraw());
+  startTheme(model, () => { actions.cache = null; actions.redraw(); });
 
   const bar = /** @type {HTMLInputElement} */ (byId("bar"));
   bar.value = String(state.values.bar);
@@ -174,12 +200,13 @@ async function start() {
     } catch (error) {
       say(error.message);
     }
+    if (["group", "lasso", "attribute"].some((n) => changed.has(n))) actions.tell().catch((error) => say(error.message));
     if (mine !== turn) return; // something newer was chosen meanwhile
     bar.value = String(state.values.bar);
     /** @type {HTMLSelectElement} */ (byId("color")).value = state.values.color || String(model.levels.length);
     if (!state.values.color) state.values.color = String(model.levels.length);
     const has = (...names) => names.some((n) => changed.has(n));
-    if (has("group", "node", "layer")) actions.panel.draw();
+    if (has("group", "node", "layer", "color", "lasso", "attribute")) actions.panel.draw();
     if (has("group", "lasso", "attribute", "sort", "node")) actions.table.draw();
     if (has("group", "tab")) await actions.hierarchy.draw();
     if (has("color")) await actions.map.draw();
@@ -199,6 +226,7 @@ async function start() {
   await actions.redraw();
   unpaint();
   if (overview.isLarge && state.values.range) await actions.map.loadWindow();
+  await actions.tell();
   document.documentElement.dataset.busy = "no";
   document.documentElement.dataset.ready = "yes";
   if (!overview.map.isFinal) watchMap(model, actions).catch((error) => say(error.message));

@@ -2,7 +2,8 @@
 import { byId, shown, plotText, el, count, percent } from "./dom.js";
 import { groupOf } from "./state.js";
 
-const FIRM_SCALE = "Cividis";
+// As in the report: orange is undecided, blue is firm; both show on white and on black.
+const FIRM_SCALE = [[0, "#b84000"], [0.5, "#efa75f"], [1, "#93bee2"]];
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 export class MapView {
@@ -11,13 +12,21 @@ export class MapView {
     this.model = model;
     this.state = state;
     this.actions = actions;
-    this.root = byId("map");
+    this.root = /** @type {any} */ (byId("map")); // plotly adds to its element
     this.rows = [];
     this.mode = "pan";
     this.hasWebGL = Boolean(document.createElement("canvas").getContext("webgl"));
     this.density = null;
     this.listening = false;
     this.windowTimer = 0;
+    this.windowTotal = 0;
+    this.note = "";
+    this.drawnSize = 0;
+    const { x } = model.points;
+    let [least, most] = [Infinity, -Infinity];
+    for (let i = 0; i < x.length; i++) { least = Math.min(least, x[i]); most = Math.max(most, x[i]); }
+    /** Width of the whole map in its own units. */
+    this.extent = most > least ? most - least : 0;
     this.work = Promise.resolve();
   }
 
@@ -26,7 +35,12 @@ export class MapView {
   get isCrowded() { return this.model.size > 10000; }
   get pointSize() {
     const n = this.model.size;
-    return n < 4000 ? 6 : n < 20000 ? 4 : 3;
+    const small = n < 4000 ? 6 : n < 20000 ? 4 : 3;
+    const range = this.range();
+    if (!range || !this.extent) return small;
+    // Zoomed in, few points share the window and each may be larger.
+    const zoom = Math.max(1, this.extent / Math.max(1e-9, range[1] - range[0]));
+    return Math.min(8, Math.round(small * zoom ** 0.4));
   }
 
   /** Runs one change of the plot after another: plotly cannot take two at once. */
@@ -50,6 +64,7 @@ export class MapView {
     this.firstBase = below.length;
     this.numBase = base.length;
     const range = this.range();
+    this.drawnSize = this.pointSize;
     const layout = {
       autosize: true, showlegend: false, dragmode: this.mode, hovermode: "closest",
       margin: { l: 0, r: 0, t: 0, b: 0 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: css("--ink") },
@@ -58,6 +73,7 @@ export class MapView {
       yaxis: { visible: false, range: range && [range[2], range[3]], autorange: !range, scaleanchor: "x" },
     };
     await Plotly.react(this.root, [...below, ...base, ...overlays], layout, { responsive: true, displayModeBar: false, scrollZoom: true, doubleClick: "reset" });
+    if (!range) this.extent = this.root._fullLayout.xaxis.range[1] - this.root._fullLayout.xaxis.range[0];
     if (!this.listening) this.listen();
     await this.refreshNow();
   }
@@ -98,7 +114,7 @@ export class MapView {
     const { firm } = this.model.points;
     const q = this.model.overview.firm;
     const all = Array.from(firm, (_, i) => i);
-    return this.points(all, { size: this.pointSize, color: Array.from(firm), colorscale: FIRM_SCALE, cmin: q[1], cmax: q[99] + 1e-9, opacity: 0.9, colorbar: { title: { text: "concentration" }, thickness: 10, len: 0.5 } }, "nodes");
+    return this.points(all, { size: this.pointSize, color: Array.from(firm), colorscale: FIRM_SCALE, cmin: q[1], cmax: q[75] + 1e-9, opacity: 0.9, colorbar: { title: { text: "concentration" }, thickness: 10, len: 0.5 } }, "nodes");
   }
 
   densityTrace() {
@@ -212,7 +228,10 @@ export class MapView {
       const reset = event["xaxis.autorange"];
       const range = reset ? "" : [...xaxis.range, ...yaxis.range].map((v) => Number(v).toFixed(4)).join(",");
       this.state.set({ range });
-      if (!this.model.overview.isLarge) return;
+      if (!this.model.overview.isLarge) {
+        if (this.pointSize !== this.drawnSize) this.draw();
+        return;
+      }
       clearTimeout(this.windowTimer);
       this.windowTimer = window.setTimeout(() => this.loadWindow(), 250);
     });

@@ -1,16 +1,36 @@
 // The run as the page knows it: overview, the nodes that are drawn, and a few others by row.
 
+/** Returns a colour that shows on black: as it is, or lighter. @param {string} color */
+export function lightened(color) {
+  const parts = [1, 3, 5].map((i) => parseInt(color.slice(i, i + 2), 16));
+  const bright = (0.3 * parts[0] + 0.59 * parts[1] + 0.11 * parts[2]) / 255;
+  if (bright >= 0.42) return color;
+  const share = (0.42 - bright) / (1 - bright);
+  return "#" + parts.map((v) => Math.round(v + (255 - v) * share).toString(16).padStart(2, "0")).join("");
+}
+
 export class Model {
   /** @param {any} source @param {any} overview @param {any} points */
   constructor(source, overview, points) {
     this.source = source;
     this.known = new Map();
+    this.isDark = document.documentElement.dataset.theme === "dark";
     this.setOverview(overview);
     this.setPoints(points);
   }
   setOverview(overview) {
     this.overview = overview;
     this.levels = overview.levels;
+    this.setTheme(this.isDark);
+  }
+  /** Lightens the deep colours where the page is dark: they would vanish there.
+   * @param {boolean} isDark */
+  setTheme(isDark) {
+    this.isDark = isDark;
+    for (const one of [...this.levels.flat(), ...this.overview.labels]) {
+      one.plain = one.plain || one.color;
+      one.color = isDark ? lightened(one.plain) : one.plain;
+    }
   }
   setPoints(points) {
     this.points = points.columns;

@@ -50,9 +50,9 @@ export function paintFirst(model, color, range) {
   const size = x.length < 4000 ? 5 : 3;
   pen.globalAlpha = 0.85;
   for (let i = 0; i < x.length; i++) {
-    // Cividis runs from blue to yellow; a straight line between its ends is enough for a second.
-    const t = codes ? 0 : Math.max(0, Math.min(1, (firm[i] - q[1]) / (q[99] - q[1] || 1)));
-    pen.fillStyle = codes ? (codes[i] < 0 ? "#9aa0a6" : classes[codes[i]].color) : `rgb(${254 * t},${32 + 200 * t},${77 - 9 * t})`;
+    // A straight line between the ends of the map's scale is enough for a second.
+    const t = codes ? 0 : Math.max(0, Math.min(1, (firm[i] - q[1]) / (q[75] - q[1] || 1)));
+    pen.fillStyle = codes ? (codes[i] < 0 ? "#9aa0a6" : classes[codes[i]].color) : `rgb(${184 - 37 * t},${64 + 126 * t},${226 * t})`;
     pen.fillRect(width / 2 + (x[i] - (x0 + x1) / 2) * zoom - size / 2, height / 2 - (y[i] - (y0 + y1) / 2) * zoom - size / 2, size, size);
   }
   map.append(canvas);

@@ -42,10 +42,25 @@ export class PanelView {
       el("p", {}, `${count(overview.numNodes)} nodes and ${count(overview.numEdges)} edges in ${overview.levels.map((g) => g.length).join(" fine and ")} ${overview.levels.length > 1 ? "coarse " : ""}groups.${nesting}`),
       el("p", {}, "Click a point for a node: its memberships, whom it listens to, what pulls it elsewhere. Click a group in the tree, treemap or flow: the rest of the map fades."),
       el("p", {}, "The slider rings the nodes that commit least. Lasso draws a selection that the table lists and exports. The address bar always restores the view."),
+      ...this.legend(),
       el("h3", {}, "Keys"),
       el("p", {}, "/ search · Esc clear · Tab and arrows move through tree and map · + and − zoom the map"),
       overview.attentionNote ? el("p", { className: "note" }, overview.attentionNote) : null,
     ];
+  }
+
+  /** Says what the colours of the map mean. */
+  legend() {
+    const color = this.state.values.color;
+    if (color === "firm") return [el("h3", {}, "Colours"), el("p", {}, "From orange, the undecided nodes, to blue, the firm half.")];
+    const isLabel = color === "label";
+    const classes = isLabel ? this.model.overview.labels : this.model.levels[Number(color) - 1] || [];
+    const sizes = classes.map((c, i) => [isLabel ? -i : c.size, i]).sort((a, b) => b[0] - a[0]).slice(0, 60);
+    const name = (i) => shown(classes[i].name, 40);
+    const line = ([, i]) => el("li", {}, isLabel
+      ? el("span", { className: "named" }, el("span", { className: "swatch", style: { background: classes[i].color } }), el("button", { className: "link", type: "button", onclick: () => this.actions.selectAttribute("label", i) }, name(i)))
+      : this.groupLink(Number(color), i));
+    return [el("h3", {}, isLabel ? "Colours: labels" : `Colours: groups of level ${color}`), el("ol", { className: "plain legend" }, ...sizes.map(line)), sizes.length < classes.length ? el("p", { className: "note" }, `${count(classes.length - sizes.length)} more`) : null];
   }
 
   group(key) {
@@ -132,6 +147,7 @@ export class PanelView {
   /** Says what draws the node towards its second group. */
   pull(node, level, own, rival, row) {
     const layer = node.layers[level - 1];
+    /** @type {any[]} */
     const text = [`Between ${shown(this.model.group(level, own).name, 40)} (${percent(row[own])}) and ${shown(this.model.group(level, rival).name, 40)} (${percent(row[rival])}).`];
     if (!layer) return text;
     const around = layer.rows.map((r, i) => ({ row: r, weight: layer.weight[i], info: this.model.info(r) })).filter((n) => n.row !== node.row && n.info);
@@ -155,7 +171,7 @@ export class PanelView {
     const bar = (kind, v) => el("span", { className: "track", title: `${kind} attention ${v.toFixed(4)}` }, el("i", { className: kind, style: { width: percent(v / most, 1) } }));
     const lines = layer.rows.slice(0, 14).map((row, i) => {
       const other = this.model.info(row);
-      return el("tr", {}, el("td", {}, other ? el("span", { className: "swatch", style: { background: this.model.group(1, other.groups[0]).color } }) : "", row === node.row ? "itself" : this.nodeLink(row)), el("td", { className: "att" }, bar("node", layer.node[i]), bar("group", layer.group[i])), el("td", { className: "n" }, percent(layer.node[i])), el("td", { className: "n" }, percent(layer.group[i])));
+      return el("tr", {}, el("td", {}, el("span", { className: "named" }, other ? el("span", { className: "swatch", style: { background: this.model.group(1, other.groups[0]).color } }) : "", row === node.row ? "itself" : this.nodeLink(row))), el("td", { className: "att" }, bar("node", layer.node[i]), bar("group", layer.group[i])), el("td", { className: "n" }, percent(layer.node[i])), el("td", { className: "n" }, percent(layer.group[i])));
     });
     return [
       el("h3", {}, "Whom it listens to"),

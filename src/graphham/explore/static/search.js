@@ -47,7 +47,7 @@ export class SearchView {
   }
 
   key(event) {
-    const items = Array.from(this.list.querySelectorAll("[role=option]"));
+    const items = /** @type {HTMLElement[]} */ (Array.from(this.list.querySelectorAll("[role=option]")));
     if (event.key === "Escape") this.close();
     if (event.key === "Enter" && items.length) items[Math.max(0, this.at)].click();
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];

@@ -33,7 +33,8 @@ export class ServerSource {
   search(text) { return this.json("api/search?q=" + encodeURIComponent(text)); }
   async attribute(kind, code) { return new Uint32Array(await this.binary(`api/attribute?kind=${kind}&code=${code}`)); }
   async rename(level, group, name) { return (await this.post("api/rename", { level, group, name })).json(); }
-  async exportRows(rows, format, group) { return (await this.post("api/export", group ? { group, format } : { rows: Array.from(rows), format })).blob(); }
+  async choose(asked) { return (await this.post("api/selection", asked)).json(); }
+  async exportRows(rows, format, asked) { return (await this.post("api/export", Object.keys(asked).length ? { ...asked, format } : { rows: Array.from(rows), format })).blob(); }
 }
 
 /** Answers from what the static copy holds; the same questions, without a server. */
@@ -53,6 +54,7 @@ export class StaticSource {
   async points() { return this.shown; }
   async density() { return null; }
   async window() { return null; }
+  async choose() { return null; }
 
   about(rows) {
     const c = this.shown.columns;

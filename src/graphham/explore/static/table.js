@@ -27,7 +27,7 @@ export class TableView {
     const chosen = this.actions.chosen();
     const all = this.indices();
     const title = chosen ? chosen.title : "All nodes";
-    const total = chosen && chosen.size ? chosen.size : chosen ? all.length : model.overview.numNodes;
+    const total = chosen && chosen.size ? chosen.size : chosen && this.actions.total != null ? this.actions.total : chosen ? all.length : model.overview.numNodes;
     byId("tabletitle").textContent = `${title}: ${count(total)} nodes` + (model.isWhole ? "" : `, ${count(all.length)} of them drawn and listed`);
     byId("clear").hidden = !chosen && !this.actions.node();
     const names = ["id", ...model.levels.map((_, l) => "group" + (l + 1)), ...(model.overview.labels.length ? ["label"] : []), "firm"];
@@ -47,7 +47,7 @@ export class TableView {
       const info = model.info(model.points.row[i]);
       return el("tr", { "data-id": shown(info.id, 200) },
         el("td", {}, el("button", { className: "link", type: "button", title: info.title ? shown(info.title, 120) : null, onclick: () => this.actions.selectNode(info.row) }, shown(info.id, 60))),
-        ...info.groups.map((g, l) => el("td", {}, el("span", { className: "swatch", style: { background: model.group(l + 1, g).color } }), shown(model.group(l + 1, g).name, 40))),
+        ...info.groups.map((g, l) => el("td", {}, el("span", { className: "named" }, el("span", { className: "swatch", style: { background: model.group(l + 1, g).color } }), el("span", {}, shown(model.group(l + 1, g).name, 40))))),
         model.overview.labels.length ? el("td", {}, info.label >= 0 ? shown(model.overview.labels[info.label].name, 40) : "–") : null,
         el("td", { className: "n" }, info.firm.toFixed(4)));
     });
@@ -59,8 +59,8 @@ export class TableView {
   async save(format) {
     try {
       const rows = this.indices().map((i) => this.model.points.row[i]);
-      // A group is exported whole, whether all of it is drawn or not.
-      const blob = await this.model.source.exportRows(rows, format, this.state.values.group);
+      // What is chosen is exported whole, whether all of it is drawn or not.
+      const blob = await this.model.source.exportRows(rows, format, this.actions.asked);
       const link = el("a", { href: URL.createObjectURL(blob), download: "selection." + format });
       link.click();
       setTimeout(() => URL.revokeObjectURL(link.href), 10000);

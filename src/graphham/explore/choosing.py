@@ -1,0 +1,102 @@
+"""What a person chose in the page, as rows of the whole run: a group, an attribute, a lasso."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from graphham.errors import InputError
+from graphham.report.view import RunView
+
+if TYPE_CHECKING:
+    from graphham.graph import Graph
+
+_LONGEST = 20_000
+
+
+def chosen_rows(
+    view: RunView, xy: npt.NDArray[Any], asked: Mapping[str, Any]
+) -> npt.NDArray[np.int64] | None:
+    """Return the rows of a choice as the page names it; ``None`` where nothing is chosen.
+
+    Args:
+        view: The run.
+        xy: ``(num_nodes, 2)`` places on the map.
+        asked: ``group`` such as ``2-5``, ``attribute`` such as ``label:3``, or ``lasso``, a
+            polygon of map places such as ``0,0;1,0;1,1``. All nodes count, drawn or not.
+    """
+    kinds = {k: asked[k] for k in ("group", "attribute", "lasso") if asked.get(k)}
+    if not kinds:
+        return None
+    kind, text = next(iter(kinds.items()))
+    if not isinstance(text, str) or len(text) > _LONGEST:
+        raise InputError(f"a {kind} is named by a short text")
+    if kind == "group":
+        return group_rows(view, text)
+    if kind == "attribute":
+        what, _, code = text.partition(":")
+        return attribute_rows(view, what, int(code) if code.isdecimal() else -1)
+    try:
+        polygon = np.asarray([[float(v) for v in p.split(",")] for p in text.split(";")])
+    except ValueError:
+        polygon = np.zeros((0, 0))
+    if polygon.shape[1:] != (2,) or not np.isfinite(polygon).all():
+        raise InputError("a lasso is a list of map places such as 0,0;1,0;1,1")
+    return inside_polygon(xy, polygon)
+
+
+def group_rows(view: RunView, key: str) -> npt.NDArray[np.int64]:
+    """Return the rows of a group, named as the page does: ``2-5`` is group 5 of level 2."""
+    level, _, group = key.partition("-")
+    counts = view.tree.group_counts
+    if not (level.isdecimal() and group.isdecimal() and 1 <= int(level) <= len(counts)):
+        raise InputError(f"there is no group {key[:40]!r}")
+    if int(group) >= counts[int(level) - 1]:
+        raise InputError(f"there is no group {key[:40]!r}")
+    return np.flatnonzero(view.result.groups[int(level) - 1] == int(group))
+
+
+def attribute_rows(view: RunView, kind: str, code: int) -> npt.NDArray[np.int64]:
+    """Return the rows with a label or a feature."""
+    if kind == "label" and 0 <= code < len(view.label_names):
+        labels = view.result.labels
+        assert labels is not None
+        if labels.matrix is not None:
+            return np.asarray(labels.matrix.tocsc()[:, code].indices, dtype=np.int64)
+        return np.flatnonzero(view.label_codes == code)
+    graph = view.graph
+    if kind == "feature" and graph is not None and 0 <= code < graph.num_features:
+        return _feature_rows(graph, code)
+    raise InputError(f"there is no {kind} number {code}")
+
+
+def inside_polygon(xy: npt.NDArray[Any], polygon: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Return the rows of the points inside a polygon, by counting its sides to their right.
+
+    Args:
+        xy: ``(num_points, 2)`` places.
+        polygon: ``(corners, 2)``; the last corner joins the first.
+    """
+    low, high = polygon.min(axis=0), polygon.max(axis=0)
+    rows = np.flatnonzero(((xy >= low) & (xy <= high)).all(axis=1))
+    x, y = xy[rows, 0].astype(np.float64), xy[rows, 1].astype(np.float64)
+    is_inside = np.zeros(len(rows), dtype=bool)
+    for (ax, ay), (bx, by) in zip(polygon, np.roll(polygon, 1, axis=0), strict=True):
+        crosses = (ay > y) != (by > y)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            is_inside ^= crosses & (x < (bx - ax) * (y - ay) / (by - ay) + ax)
+    return rows[is_inside]
+
+
+def _feature_rows(graph: Graph, code: int) -> npt.NDArray[np.int64]:
+    x: Any = graph.features
+    if sp.issparse(x):
+        # Row bounds and column numbers alone tell who has the feature; no copy is made.
+        at = np.flatnonzero((x.indices == code) & (x.data != 0))
+        rows = np.searchsorted(x.indptr, at, side="right") - 1
+        return np.asarray(rows, dtype=np.int64)
+    return np.flatnonzero(np.asarray(x[:, code]) != 0)
