@@ -112,6 +112,7 @@ export class StaticSource {
       else if (c.title && c.title.get(i).toLowerCase().includes(wanted)) hits.push([3, id.length, i]);
     }
     hits.sort((a, b) => a[0] - b[0] || a[1] - b[1] || a[2] - b[2]);
+    /** @type {any[]} */
     const attributes = [];
     this.head.labels.forEach((label, code) => {
       if (wanted && label.name.toLowerCase().includes(wanted)) attributes.push({ kind: "label", code, name: label.name });
