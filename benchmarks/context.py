@@ -57,20 +57,28 @@ def training_settings(preset: str, **changes: Any) -> dict[str, Any]:
     return settings | {name.replace("__", "."): value for name, value in changes.items()}
 
 
-def make_trainer(graph: Any, settings: dict[str, Any]) -> Any:
-    """Return a trainer on a graph, ready for its first step."""
+def make_trainer(graph: Any, settings: dict[str, Any], ranks: Any = None) -> Any:
+    """Return a trainer on a graph, ready for its first step.
+
+    Args:
+        graph: The graph.
+        settings: Dotted settings.
+        ranks: The processes that train together; this one alone when not given.
+    """
     from graphham import fitting
     from graphham.config import make_config
     from graphham.inputs import fit_inputs
+    from graphham.parallel.ranks import ALONE
     from graphham.trainer import Trainer
 
+    ranks = ranks or ALONE
     plan = fitting.plan_fit(graph, make_config(settings))
     config = plan.config
     directions = config.layer_dim if config.model.init == "svd" else 0
     features, inputs, lead = fit_inputs(graph, config.inputs, config.seed, directions)
-    model, tables = fitting._make_model(graph, config, features, inputs, plan.table)
+    model, tables = fitting._make_model(graph, config, features, inputs, plan.table, ranks)
     fitting.start_parameters(model, inputs, graph, lead)
-    return Trainer(model, graph, inputs, config, tables)
+    return Trainer(model, graph, inputs, config, tables, ranks=ranks)
 
 
 def make_encoder(graph: Any, settings: dict[str, Any]) -> tuple[Any, Any]:

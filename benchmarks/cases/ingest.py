@@ -9,11 +9,6 @@ import tempfile
 import time
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
-
 from benchmarks import graphs, peers
 from benchmarks.context import Context
 from benchmarks.results import ROOT, Result, Value
@@ -60,28 +55,13 @@ def measure(context: Context) -> Result:
 
 def _edge_file(context: Context) -> tuple[Path, int]:
     """Return a Parquet file of edges in random order, made once."""
-    graph = graphs.load(context.recipe("amazon"))
-    wanted = context.pick(_ROWS, 5000)
-    path = graphs.cache() / f"rows-{wanted}.parquet"
-    if path.is_file():
-        return path, pq.ParquetFile(path).metadata.num_rows
-    names = pa.array([f"u{row}" for row in range(graph.num_nodes)])
-    partial = path.with_suffix(".partial")
-    schema = pa.schema({"source": pa.string(), "target": pa.string()})
-    written = 0
-    rng = np.random.default_rng(0)
-    spans = np.array_split(np.arange(graph.num_nodes), max(1, graph.num_nodes // 50_000))
-    with pq.ParquetWriter(partial, schema) as writer:
-        for number in rng.permutation(len(spans)):
-            low, high = int(spans[number][0]), int(spans[number][-1]) + 1
-            part = slice(int(graph.indptr[low]), int(graph.indptr[high]))
-            source = np.repeat(np.arange(low, high), np.diff(graph.indptr[low : high + 1]))
-            target = np.asarray(graph.indices[part]).astype(np.int64)
-            keep = rng.permutation(np.flatnonzero(source < target))[: wanted - written]
-            columns = [pc.take(names, pa.array(ends[keep])) for ends in (source, target)]
-            writer.write_table(pa.Table.from_arrays(columns, schema=schema))
-            written += len(keep)
-            if written >= wanted:
-                break
-    partial.replace(path)
-    return path, written
+    rows = context.pick(_ROWS, 5000)
+    path = graphs.cache() / f"rows-{rows}.parquet"
+    if not path.is_file():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(f"partial-{path.name}")
+        make = [sys.executable, str(ROOT / "scripts" / "make_edges.py"), str(partial)]
+        make += ["--rows", str(rows), "--nodes", str(rows // 25)]
+        subprocess.run(make, check=True)
+        partial.replace(path)
+    return path, rows

@@ -73,9 +73,7 @@ def draw_step(trainer: Any, number: int) -> Any:
     size = trainer.config.train.batch_size
     generator = np.random.default_rng(number)
     targets = generator.choice(trainer.graph.num_nodes, size, replace=False)
-    batches = trainer.batches
-    draw = getattr(batches, "sampled_step", None) or batches._sampled_step
-    return draw(targets, derive_key(0, "benchmark", number))
+    return trainer.batches.sampled_step(targets, derive_key(0, "benchmark", number))
 
 
 def _per_step(work: Callable[[Any], object], trainer: Any, steps: int) -> Side:

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import itertools
+import json
+import os
+import socket
+import subprocess
+import sys
 from typing import Any
 
 import torch
 
-from benchmarks import graphs
+from benchmarks import graphs, peers
 from benchmarks.context import Context, make_trainer, training_settings
 from benchmarks.measure import Sample, Side, interleave, once
-from benchmarks.results import OURS, Comparison, Curve, Result
+from benchmarks.results import OURS, ROOT, Comparison, Curve, Result, Value
 
 
 def measure(context: Context) -> Result:
     """Compare no, one and two preparing threads; then one and two processes."""
     torch.set_num_threads(1)
     result = Result("workers")
-    graph = graphs.load(
-        graphs.sized(context.pick(10_000_000, 20_000), 10.0 if context.quick else 50.0)
-    )
+    recipe = graphs.sized(context.pick(10_000_000, 20_000), 10.0 if context.quick else 50.0)
+    graph = graphs.load(recipe)
     steps = context.pick(20, 2)
     counts = (0, 1, 2)
     sides = {str(count): _threads(graph, count, steps) for count in counts}
@@ -43,7 +47,68 @@ def measure(context: Context) -> Result:
             {OURS: samples["1"], "no preparing thread": samples["0"]},
         )
     )
+    _add_processes(context, result, recipe)
     return result
+
+
+def _add_processes(context: Context, result: Result, recipe: graphs.Recipe) -> None:
+    """Compare jobs of one and two processes; the same shards, so the same numbers come out."""
+    store, steps = str(graphs.folder(recipe)), context.pick(20, 2)
+    sides: dict[str, Side] = {
+        OURS: lambda: _job(2, store, steps),
+        "one process": lambda: _job(1, store, steps),
+    }
+    samples = interleave(sides, context.rounds(3), warm=False)
+    result.comparisons.append(
+        Comparison.of("processes", "two processes, 512 seeds in 2 shards", "steps", 1, samples)
+    )
+    walls = [[sample.wall for sample in samples[name]] for name in ("one process", OURS)]
+    result.curves.append(
+        Curve(
+            "processes",
+            "training step against processes",
+            "processes",
+            [1.0, 2.0],
+            "seconds a step",
+            walls,
+        )
+    )
+    pairs = zip(samples["one process"], samples[OURS], strict=True)
+    result.values.append(
+        Value(
+            "processes-cpu",
+            "speed-up if each of two processes had a core to itself (2 x CPU of one / CPU of both)",
+            "x",
+            [2 * alone.cpu / both.cpu for alone, both in pairs],
+        )
+    )
+    result.notes.append(
+        "jobs start anew every round and only their steps are timed; on a machine whose two cores "
+        "are busy the wall ratio says more about the others than about us"
+    )
+
+
+def _job(count: int, store: str, steps: int) -> Sample:
+    """Take steps in ``count`` processes; CPU-seconds are those of all of them."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    meet = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": str(count)}
+    # Gloo otherwise looks the host's own name up, which need not lead anywhere.
+    meet["GLOO_SOCKET_IFNAME"] = os.environ.get("GLOO_SOCKET_IFNAME", "lo")
+    command = [sys.executable, "-m", "benchmarks.rank_steps", store, str(steps), "2"]
+    running = [
+        subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env={**peers.environment(), **meet, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(count)
+    ]
+    said = [json.loads(process.communicate()[0].strip().splitlines()[-1]) for process in running]
+    return Sample(sum(one["cpu"] for one in said) / steps, max(one["wall"] for one in said) / steps)
 
 
 def _threads(graph: Any, count: int, steps: int) -> Side:
