@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
-from scipy.special import expit, log_softmax, softmax
+from scipy.special import expit, softmax
 
 from graphham.baselines.base import Rows, label_score
 from graphham.graph import Labels
@@ -33,11 +33,13 @@ class Operator:
         times: Return the matrix times ``(width, classes)``.
         transposed: Return its transpose times ``(num_nodes, classes)``.
         width: Number of columns.
+        taken: Return some rows as an operator of their own, where that saves work.
     """
 
     times: Callable[[Array], Array]
     transposed: Callable[[Array], Array]
     width: int
+    taken: Callable[[Rows], Operator] | None = None
 
     @classmethod
     def of(cls, matrix: Any) -> Operator:
@@ -45,7 +47,12 @@ class Operator:
         # In the solver's own precision: SciPy would otherwise convert the matrix at every product.
         matrix = matrix.astype(np.float64)
         columns = matrix.T.tocsr() if hasattr(matrix, "tocsr") else matrix.T
-        return cls(lambda w: matrix @ w, lambda g: columns @ g, int(matrix.shape[1]))
+        return cls(
+            lambda w: matrix @ w,
+            lambda g: columns @ g,
+            int(matrix.shape[1]),
+            lambda rows: cls.of(matrix[rows]),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,9 +100,11 @@ def fit_logistic(
     is_multi = labels.is_multi
     count = target.shape[1]
     start = np.zeros((inputs.width + 1) * count)
+    inner = inputs if inputs.taken is None else inputs.taken(train_rows)
+    place = train_rows if inputs.taken is None else None
     best: Classifier | None = None
     for strength in strengths:
-        start = _solve(inputs, target, train_rows, strength, is_multi, start)
+        start = _solve(inner, target, place, strength, is_multi, start)
         weight, bias = _parts(start, inputs.width, count)
         found = Classifier(weight, bias, float(strength), None)
         if not len(validation_rows):
@@ -110,26 +119,33 @@ def fit_logistic(
 def _solve(
     inputs: Operator,
     target: Array,
-    rows: Rows,
+    rows: Rows | None,
     strength: float,
     is_multi: bool,
     start: Array,
 ) -> Array:
+    """Return the best weights and biases; ``rows`` are those of the target, all when ``None``."""
     count = target.shape[1]
 
     def objective(flat: Array) -> tuple[float, Array]:
         weight, bias = _parts(flat, inputs.width, count)
         all_logits = inputs.times(weight)
-        logits = np.asarray(all_logits[rows] + bias, dtype=np.float64)
+        chosen = all_logits if rows is None else all_logits[rows]
+        logits = np.asarray(chosen + bias, dtype=np.float64)
         if is_multi:
             loss = float((np.logaddexp(0, logits) - target * logits).sum())
             slope = expit(logits) - target
         else:
-            logs = log_softmax(logits, axis=1)
-            loss = -float((target * logs).sum())
-            slope = np.exp(logs) - target
-        spread = np.zeros((len(all_logits), count), dtype=weight.dtype)
-        spread[rows] = slope
+            logits -= logits.max(1, keepdims=True)
+            slope = np.exp(logits)
+            total = slope.sum(1, keepdims=True)
+            # Every row of the target sums to one.
+            loss = float(np.log(total).sum() - (target * logits).sum())
+            slope = slope / total - target
+        spread = slope
+        if rows is not None:
+            spread = np.zeros((len(all_logits), count), dtype=weight.dtype)
+            spread[rows] = slope
         down = strength * np.asarray(inputs.transposed(spread), dtype=np.float64)
         flat_slope = np.concatenate([(down + weight).ravel(), strength * slope.sum(0)])
         # Dividing by C keeps the solver's fixed tolerances meaningful from weak to strong.
