@@ -41,6 +41,7 @@ the scores), and how long to train.
 
 Memory: ``4 * num_nodes * dim * (aspects + 3)`` bytes, 90 MiB of walks and, for the link scorer, up
 to ``1 MB * dim``. Time grows with ``num_nodes * walks * walk_length * window * aspects * dim``.
+Facebook (22,470 nodes, 171,002 edges, ``dim=128``): 148 CPU seconds and 0.6 GiB on one thread.
 
 Measured on Cora's largest component with 1776 of its 5069 edges held out (our own draw of such a
 split, connected, as in the paper; ``dim=20``, two seeds, one thread): AUC 0.884 and 0.887 after 7

@@ -31,7 +31,10 @@ were meant (ours: weights are ignored). A further term of the authors' second lo
 left out. The vectors mostly encode the path in the tree, so they are as good as the tree.
 
 Time: edges x children for similarities, steps x (sum of squared numbers of children) x dim for the
-rest; the built tree keeps children below 500, so both are linear in the graph.
+rest; the built tree keeps children below 500, so both are linear in the graph. Memory: the squares
+of similarities of all groups, 14 copies of one batch of them, and the coordinates; the estimate is
+checked before the fit (``memory_gib``). Facebook (22,470 nodes, 171,002 edges): 133 CPU seconds and
+0.6 GiB on one thread.
 """
 
 from __future__ import annotations
