@@ -1,4 +1,4 @@
-"""Walk with PecanPy, ensmallen or karateclub; runs in their environment, without graphham.
+"""Walk with PecanPy, ensmallen or karateclub, learn with gensim; runs without graphham.
 
 python -m benchmarks.walk_peers ENGINE FOLDER STEPS
 """
@@ -19,9 +19,13 @@ def main() -> None:
     """Load the graph into an engine, then walk once for every line read."""
     engine, folder, steps = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
     bounds, columns = np.load(folder / "indptr.npy"), np.load(folder / "indices.npy")
-    walk = {"pecanpy": pecanpy, "ensmallen": ensmallen, "karateclub": karateclub}[engine](
-        bounds, columns, steps, folder
-    )
+    engines = {
+        "pecanpy": pecanpy,
+        "ensmallen": ensmallen,
+        "karateclub": karateclub,
+        "gensim": gensim,
+    }
+    walk = engines[engine](bounds, columns, steps, folder)
     print(json.dumps({"bench": engine, "ready": True}), flush=True)
     for _ in sys.stdin:
         cpu, wall = time.process_time(), time.perf_counter()
@@ -85,6 +89,33 @@ def karateclub(bounds: Any, columns: Any, steps: int, folder: Path) -> Callable[
     graph.add_edges_from(zip(rows.tolist(), columns.tolist(), strict=True))
     walker = RandomWalker(steps + 1, 1)
     return lambda: walker.do_walks(graph)
+
+
+def gensim(bounds: Any, columns: Any, steps: int, folder: Path) -> Callable[[], object]:
+    """Return gensim's skip-gram over walks that were made before, one from each node."""
+    from gensim.models import Word2Vec
+
+    rng = np.random.default_rng(0)
+    at = np.arange(len(bounds) - 1)
+    walks = [at]
+    for _ in range(steps):
+        degree = bounds[at + 1] - bounds[at]
+        pick = bounds[at] + (rng.random(len(at)) * degree).astype(np.int64)
+        at = np.where(degree > 0, columns[np.minimum(pick, len(columns) - 1)], at)
+        walks.append(at)
+    sentences = np.stack(walks, axis=1).astype(str).tolist()
+    return lambda: Word2Vec(
+        sentences,
+        vector_size=128,
+        window=5,
+        negative=5,
+        sg=1,
+        hs=0,
+        min_count=0,
+        sample=0,
+        workers=1,
+        epochs=1,
+    )
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from benchmarks.measure import Side, interleave, timed
 from benchmarks.remote import Remote
 from benchmarks.results import OURS, Comparison, Result
 from benchmarks.roof import RoofProbe
+from graphham.baselines.deepwalk import DeepWalk
 from graphham.sampling import walk_contexts
 
 STEPS = 10
@@ -34,7 +35,53 @@ def measure(context: Context) -> Result:
     result.comparisons.append(_compare(context, result, "youtube", graph, _LARGE, 5))
     graph = graphs.load(graphs.Recipe(500, 5.25, (2, 2), 1) if context.quick else _SMALL)
     result.comparisons.append(_compare(context, result, "small", graph, _SLOW, 3))
+    result.comparisons.append(_deepwalk(context, result, graph))
+    result.notes.append(
+        "a call of PecanPy also compiles its step and maps ids back, which its rate includes; "
+        "gensim is given its walks ready-made where our DeepWalk makes its own"
+    )
     return result
+
+
+def _deepwalk(context: Context, result: Result, graph: Any) -> Comparison:
+    """Compare one round of DeepWalk: 40 steps, window 5, 5 negatives, 128 numbers a node."""
+    sides: dict[str, Side] = {
+        OURS: timed(lambda: DeepWalk(walks=1, walk_length=40, dim=128).fit(graph), 0.5)
+    }
+    with tempfile.TemporaryDirectory() as held:
+        _save_rows(graph, Path(held))
+        reason = peers.reason_missing("gensim")
+        remote = None if reason else Remote("walks", "benchmarks.walk_peers", "gensim", held, "40")
+        if remote is not None and not remote.failure:
+            sides["gensim"] = remote.side
+        elif remote is not None:
+            reason = remote.failure
+        if reason:
+            result.missing["gensim"] = reason
+        try:
+            probe = RoofProbe(128, graph.num_nodes)
+            samples = interleave({**sides, **probe.sides()}, context.rounds(3))
+        finally:
+            if remote is not None:
+                remote.close()
+    tokens = graph.num_nodes * 41
+    # About 6 contexts a token (half the window on average), each with 5 negatives read and written.
+    gathered = tokens * 6.0 * 6 * 2 * 512
+    return Comparison.of(
+        "deepwalk",
+        f"DeepWalk, {graph.num_nodes:,} nodes, one walk of 40 steps from each",
+        "tokens",
+        tokens,
+        samples,
+        probe.roof(samples),
+        0.0,
+        gathered,
+    )
+
+
+def _save_rows(graph: Any, folder: Path) -> None:
+    np.save(folder / "indptr.npy", np.array(graph.indptr, dtype=np.int64))
+    np.save(folder / "indices.npy", np.array(graph.indices, dtype=np.int64))
 
 
 _LARGE = ("torch-cluster", "ensmallen", "pecanpy")
@@ -54,8 +101,7 @@ def _compare(
     remotes: list[Remote] = []
     with tempfile.TemporaryDirectory() as held:
         folder = Path(held)
-        np.save(folder / "indptr.npy", np.array(graph.indptr, dtype=np.int64))
-        np.save(folder / "indices.npy", np.array(graph.indices, dtype=np.int64))
+        _save_rows(graph, folder)
         try:
             for engine in engines:
                 reason = peers.reason_missing(engine)
