@@ -37,6 +37,8 @@ def blocks(draw):
 def groups_of(kind, heads, block, draw):
     if kind == "none":
         return []
+    if kind == "table":
+        return [draw(9, 9) / 3, draw(block.num_sources, 9).softmax(1)]
     width = 5 if kind == "pair" else heads
     return [draw(block.num_targets, width), draw(block.num_sources, width)]
 
@@ -60,7 +62,7 @@ def compare(run, inputs, atol=2e-4):
     heads=st.sampled_from([1, 2, 4, 5]),
     shared=st.booleans(),
     dim=st.sampled_from([1, 7, 33]),
-    kind=st.sampled_from(["none", "pair", "additive"]),
+    kind=st.sampled_from(["none", "pair", "additive", "table"]),
     scaled=st.booleans(),
     seed=st.integers(0, 10**6),
 )
@@ -89,7 +91,7 @@ def test_values_and_gradients_equal_plain_torch(block, heads, shared, dim, kind,
     block=blocks(),
     heads=st.sampled_from([1, 3, 4]),
     average=st.booleans(),
-    kind=st.sampled_from(["none", "pair", "additive"]),
+    kind=st.sampled_from(["none", "pair", "additive", "table"]),
     seed=st.integers(0, 10**6),
 )
 def test_both_orders_give_the_layer(block, heads, average, kind, seed):

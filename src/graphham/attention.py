@@ -229,6 +229,7 @@ class MembershipAttention(nn.Module):
         terms = self._group_terms(z, block.num_targets)
         if terms is None:
             return None
+        terms = terms.expanded(block.num_targets)
         if terms.kind == "pair":
             return edge_dot(terms.left, terms.right, block)[:, None]
         return edge_scores(terms.left, terms.right, block, self.slope)
@@ -237,9 +238,9 @@ class MembershipAttention(nn.Module):
         """Return what targets and sources bring to f (E7)."""
         if self.group_score == "none":
             return None
-        targets = z[:num_targets]
         if self.pair_score is not None:
-            return GroupTerms(targets @ self.pair_score, z, "pair")
+            return GroupTerms(self.pair_score, z, "table")
+        targets = z[:num_targets]
         vectors = self.attention if self.group_attention is None else self.group_attention
         # Only K scalars per head are needed: a . W phi_k, then mixed by z.
         psi = (self.group_embedding @ self.weight).view(-1, self.heads, self.out_dim)

@@ -7,6 +7,7 @@ attention vectors, group scores, softmax and weighted sum over vectors as they a
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,7 +19,7 @@ from torch.autograd.function import once_differentiable
 from graphham.errors import InputError
 from graphham.jit import Array, frozen
 from graphham.ops import fused_kernels as kernels
-from graphham.ops import reference
+from graphham.ops import reference, sampled_kernels
 from graphham.ops.attention import check_rows, readable, runs_reference
 
 if TYPE_CHECKING:
@@ -36,15 +37,23 @@ class GroupTerms:
     """What the two ends of an edge bring to its group score (E7).
 
     Args:
-        left: ``(num_targets, K)`` for ``pair``, ``(num_targets, heads)`` for ``additive``.
-        right: ``(num_sources, K)`` or ``(num_sources, heads)``.
+        left: ``(num_targets, K)`` for ``pair``, ``(num_targets, heads)`` for ``additive``, the
+            ``(K, K)`` table B for ``table``.
+        right: ``(num_sources, K)``, or ``(num_sources, heads)`` for ``additive``; for ``table``
+            the assignments z.
         kind: ``pair`` scores an edge left_i . right_j for all heads, ``additive``
-            LeakyReLU(left_i + right_j) for each.
+            LeakyReLU(left_i + right_j) for each, ``table`` z_i B z_j for all heads.
     """
 
     left: Tensor
     right: Tensor
-    kind: Literal["pair", "additive"]
+    kind: Literal["pair", "additive", "table"]
+
+    def expanded(self, num_targets: int) -> GroupTerms:
+        """Return a ``table`` as the ``pair`` terms it stands for."""
+        if self.kind != "table":
+            return self
+        return GroupTerms(self.right[:num_targets] @ self.left, self.right, "pair")
 
 
 def fused_attention(
@@ -164,16 +173,16 @@ def attend(
     if runs_reference(*dense) or (not half and runs_reference(values)) or values.is_cuda:
         return reference.attend(values, vectors, block, groups, slope, rows, scale)
     left = right = None
-    kind = kernels.NO_GROUPS
+    kind, is_table = kernels.NO_GROUPS, groups is not None and groups.kind == "table"
     if groups is not None:
         left, right = groups.left, groups.right
-        kind = kernels.PAIR if groups.kind == "pair" else kernels.ADDITIVE
+        kind = kernels.ADDITIVE if groups.kind == "additive" else kernels.PAIR
     place = _NO_ROWS if rows is None else frozen(rows, np.int64)
     factors = _NOTHING if scale is None else readable(scale)
     if not _numbers(values).size:
         return values.new_zeros(block.num_targets, heads, values.shape[2], dtype=torch.float32)
     out: Tensor = _Attend.apply(  # type: ignore[no-untyped-call]
-        values, vectors, left, right, block, kind, slope, place, factors
+        values, vectors, left, right, block, kind, is_table, slope, place, factors
     )
     return out
 
@@ -188,6 +197,7 @@ class _Attend(torch.autograd.Function):
         group_right: Tensor | None,
         block: Block,
         kind: int,
+        is_table: bool,
         slope: float,
         rows: Array,
         scale: Array,
@@ -195,36 +205,30 @@ class _Attend(torch.autograd.Function):
         heads, dim = vectors.shape[1:]
         held, pairs = _numbers(values), readable(vectors)
         reuse = len(rows) == 0 and block.num_edges > _REUSE * block.num_sources
-        left = right = _NOTHING
+        if group_left is None or group_right is None:
+            ends = _NOTHING, _NOTHING
+        else:
+            mixed = group_right[: block.num_targets] @ group_left if is_table else group_left
+            ends = readable(mixed), readable(group_right)
+        out = _new(block.num_targets, heads, dim)
+        weights = _new(block.num_edges, heads)
+        bent = np.empty((block.num_edges, heads), dtype=np.uint8)
+        given = _NO_WEIGHTS if block.weights is None else block.weights
+        scores: tuple[Any, ...] = (kind, *ends, given, scale, slope, out, weights, bent)
         if reuse:
             left, right = _new(block.num_targets, heads), _new(block.num_sources, heads)
             kernels.node_terms(held, pairs[:1], left)
             kernels.node_terms(held, pairs[1:], right)
-            left, right = frozen(left), frozen(right)
-        out = _new(block.num_targets, heads, dim)
-        weights = _new(block.num_edges, heads)
-        bent = np.empty((block.num_edges, heads), dtype=np.uint8)
-        kernels.attend_forward(
-            block.indptr,
-            block.indices,
-            rows,
-            held,
-            _per_line(held),
-            pairs,
-            left,
-            right,
-            kind,
-            _NOTHING if group_left is None else readable(group_left),
-            _NOTHING if group_right is None else readable(group_right),
-            _NO_WEIGHTS if block.weights is None else block.weights,
-            scale,
-            slope,
-            out,
-            weights,
-            bent,
-        )
+            kernels.attend_forward(
+                block.indptr, block.indices, held, frozen(left), frozen(right), *scores
+            )
+        else:
+            sampled_kernels.sampled_forward(
+                block.indptr, block.indices, rows, held, _per_line(held), pairs, *scores
+            )
         ctx.block, ctx.kind, ctx.slope, ctx.reuse = block, kind, slope, reuse
         ctx.rows, ctx.scale, ctx.weights, ctx.bent = rows, scale, frozen(weights), frozen(bent)
+        ctx.is_table, ctx.ends = is_table, ends
         ctx.save_for_backward(values, vectors, group_left, group_right)
         return torch.from_numpy(out)
 
@@ -235,64 +239,49 @@ class _Attend(torch.autograd.Function):
         block, rows = ctx.block, ctx.rows
         heads, dim = vectors.shape[1:]
         held, pairs, incoming = _numbers(values), readable(vectors), readable(grad)
-        wants_values = ctx.needs_input_grad[0]
+        grad_values = _new(*values.shape) if ctx.needs_input_grad[0] else None
         grad_scores = _new(block.num_edges, heads)
-        grad_values = _new(*values.shape) if wants_values else None
-
-        def by_source(inner: bool) -> None:
-            assert grad_values is not None
-            kernels.source_backward(
-                block.t_indptr,
-                block.t_targets,
-                block.t_edges,
-                held,
-                pairs,
-                ctx.scale,
-                ctx.weights,
-                incoming,
-                inner,
-                grad_scores,
-                grad_values,
-            )
-
-        # One pass by source serves both gradients where sources have many edges; where they
-        # have about one, reading each source vector by target avoids a second pass over them.
-        ready = wants_values and ctx.reuse
-        if ready:
-            by_source(inner=True)
         grad_left = _new(block.num_targets, heads)
-        grad_right = np.zeros((block.num_sources if ctx.reuse else 0, heads), dtype=np.float32)
-        grad_vectors = np.zeros((2, heads, dim), dtype=np.float32)
-        none = np.empty((0, 1), dtype=np.float32)
-        grad_group_left = grad_group_right = none
+        grad_right = _zeros(block.num_sources if ctx.reuse else 0, heads)
+        grad_vectors = _zeros(2, heads, dim)
+        grad_ends: tuple[Any, ...] = (_zeros(0, 1), _zeros(0, 1))
         wants_groups = ctx.needs_input_grad[2] or ctx.needs_input_grad[3]
         if wants_groups:
-            grad_group_left = _new(*group_left.shape)
-            grad_group_right = np.zeros(tuple(group_right.shape), dtype=np.float32)
-        kernels.attend_backward(
-            block.indptr,
-            block.indices,
-            rows,
-            held,
-            _per_line(held),
-            ready,
+            grad_ends = _new(*ctx.ends[0].shape), _zeros(*ctx.ends[1].shape)
+        by_source = (block, held, pairs, ctx.scale, ctx.weights, incoming)
+        back: tuple[Any, ...] = (
             ctx.kind,
-            _NOTHING if group_left is None else readable(group_left),
-            _NOTHING if group_right is None else readable(group_right),
+            *ctx.ends,
             ctx.scale,
             ctx.slope,
             ctx.weights,
             ctx.bent,
             incoming,
-            grad_scores,
-            grad_left,
-            grad_right,
-            np.empty((0, dim), dtype=np.float32) if ctx.reuse else grad_vectors[1],
-            grad_group_left,
-            grad_group_right,
         )
-        if wants_values and not ready:
-            by_source(inner=False)
+        if ctx.reuse:
+            # One pass by source serves the gradients of source vectors and of edge weights.
+            ready = grad_values is not None
+            if grad_values is not None:
+                _by_source(*by_source, True, grad_scores, grad_values)
+            kernels.attend_backward(
+                block.indptr,
+                block.indices,
+                held,
+                ready,
+                *(*back, grad_scores, grad_left, grad_right, *grad_ends),
+            )
+        else:
+            # Sources have about one edge: what a target's pass leaves is read by source once.
+            sampled_kernels.sampled_backward(
+                block.indptr,
+                block.indices,
+                rows,
+                held,
+                _per_line(held),
+                *(*back, grad_scores, grad_left, grad_vectors[1], *grad_ends),
+            )
+            if grad_values is not None:
+                _by_source(*by_source, False, grad_scores, grad_values)
         kernels.finish_sources(
             held,
             rows,
@@ -300,20 +289,64 @@ class _Attend(torch.autograd.Function):
             frozen(grad_left),
             frozen(grad_right),
             grad_vectors,
-            np.empty((0, 1, dim), dtype=np.float32) if grad_values is None else grad_values,
+            _zeros(0, 1, dim) if grad_values is None else grad_values,
         )
+        grad_groups: list[Tensor | None] = [None, None]
+        if wants_groups:
+            left, right = torch.from_numpy(grad_ends[0]), torch.from_numpy(grad_ends[1])
+            if ctx.is_table:
+                right[: block.num_targets] += left @ group_left.t()
+                left = group_right[: block.num_targets].t() @ left
+            grad_groups = [left, right]
         return (
             None if grad_values is None else torch.from_numpy(grad_values),
             torch.from_numpy(grad_vectors),
-            torch.from_numpy(grad_group_left) if wants_groups else None,
-            torch.from_numpy(grad_group_right) if wants_groups else None,
-            *[None] * 5,
+            *grad_groups,
+            *[None] * 6,
         )
 
 
+def _by_source(
+    block: Block,
+    values: Array,
+    vectors: Array,
+    scale: Array,
+    weights: Array,
+    grad: Array,
+    inner: bool,
+    grad_scores: Array,
+    out: Array,
+) -> None:
+    kernels.source_backward(
+        block.t_indptr,
+        block.t_targets,
+        block.t_edges,
+        values,
+        vectors,
+        scale,
+        weights,
+        grad,
+        inner,
+        grad_scores,
+        out,
+    )
+
+
 def _new(*shape: int) -> Array:
-    """Return an uninitialised array; numpy asks for large pages, which torch does not."""
-    return np.empty(shape, dtype=np.float32)
+    """Return an uninitialised array that begins at a cache line.
+
+    Numpy asks the system for large pages, which torch does not.
+    """
+    count = math.prod(shape)
+    raw = np.empty(count + 16, dtype=np.float32)
+    start = -raw.ctypes.data % 64 // 4
+    return raw[start : start + count].reshape(shape)
+
+
+def _zeros(*shape: int) -> Array:
+    out = _new(*shape)
+    out.fill(0.0)
+    return out
 
 
 def _numbers(values: Tensor) -> Array:
@@ -366,9 +399,11 @@ def _check(
             f"scale must have shape {(block.num_edges, heads)}, got {tuple(scale.shape)}"
         )
     if groups is not None:
-        check_rows("the groups' left terms", groups.left, block.num_targets, 2)
+        is_table = groups.kind == "table"
+        count = int(groups.right.shape[-1]) if is_table else block.num_targets
+        check_rows("the groups' left terms", groups.left, count, 2)
         check_rows("the groups' right terms", groups.right, block.num_sources, 2)
-        wanted = groups.left.shape[1] if groups.kind == "pair" else heads
+        wanted = heads if groups.kind == "additive" else groups.left.shape[1]
         if groups.left.shape[1] != wanted or groups.right.shape[1] != wanted:
             raise InputError(
                 f"the groups' terms must both have {wanted} columns, got "

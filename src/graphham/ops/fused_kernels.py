@@ -17,14 +17,15 @@ from graphham.jit import Array, exp_below_zero, inlined, jit, prefetch, read_flo
 
 # Kinds of group score.
 NO_GROUPS, PAIR, ADDITIVE = 0, 1, 2
-_AHEAD = 12
+AHEAD = 12
 # Rows are taken together until they have this many edges, so that short rows share one run of
 # exponentials and their source vectors still fit the nearest caches.
-_CHUNK = 96
+CHUNK = 96
 
 
 @inlined
-def _dot(left: Any, i: Any, m: Any, values: Any, r: Any, h: Any, dim: Any) -> Any:
+def dot(left: Any, i: Any, m: Any, values: Any, r: Any, h: Any, dim: Any) -> Any:
+    """Return ``left[i, m] . values[r, h]``."""
     total = np.float32(0.0)
     for d in range(dim):
         total += left[i, m, d] * read_float(values[r, h, d])
@@ -44,7 +45,8 @@ def _dot_four(left: Any, i: Any, m: Any, values: Any, r: Any, dim: Any) -> Any:
 
 
 @inlined
-def _fetch(values: Any, r: Any, width: Any, per_line: Any) -> Any:
+def fetch(values: Any, r: Any, width: Any, per_line: Any) -> Any:
+    """Fetch the cache lines of row r."""
     base = np.int64(r) * width
     for line in range(0, width, per_line):
         prefetch(values, base + line)
@@ -58,17 +60,14 @@ def node_terms(values: Array, vectors: Array, out: Array) -> None:
     dim = values.shape[2]
     for j in range(count):
         for m in range(heads):
-            out[j, m] = _dot(vectors, 0, m, values, j, 0 if shared else m, dim)
+            out[j, m] = dot(vectors, 0, m, values, j, 0 if shared else m, dim)
 
 
 @jit
 def attend_forward(
     indptr: Array,
     indices: Array,
-    rows: Array,
     values: Array,
-    per_line: int,
-    vectors: Array,
     left: Array,
     right: Array,
     kind: int,
@@ -86,12 +85,9 @@ def attend_forward(
     Args:
         indptr: ``(targets + 1,)`` int64 row bounds.
         indices: ``(edges,)`` int32 sources.
-        rows: ``(sources,)`` int64 row of each source in ``values``, or empty.
         values: Source vectors.
-        per_line: Numbers in a cache line of ``values``.
-        vectors: ``(2, heads, dim)`` attention vectors of target and source.
-        left: ``(targets, heads)`` target terms, or empty to take them here.
-        right: ``(sources, heads)`` source terms, or empty to take them here.
+        left: ``(targets, heads)`` terms of targets.
+        right: ``(sources, heads)`` terms of sources.
         kind: Kind of group score.
         group_left: ``(targets, K or heads)`` group terms of targets.
         group_right: ``(sources, K or heads)`` group terms of sources.
@@ -107,57 +103,33 @@ def attend_forward(
     num_edges = len(indices)
     shared = values.shape[1] == 1
     width = values.shape[1] * dim
-    mapped, here = len(rows) > 0, len(right) == 0
     group_dim = group_right.shape[1]
     weighted, scaled = len(given) > 0, len(scale) > 0
     bend = np.float32(slope)
-    own = np.empty(heads, dtype=np.float32)
     flat = weights.reshape(num_edges * heads)
     first = 0
     while first < num_targets:
         last = first + 1
-        while last < num_targets and indptr[last + 1] - indptr[first] <= _CHUNK:
+        while last < num_targets and indptr[last + 1] - indptr[first] <= CHUNK:
             last += 1
         for i in range(first, last):
             low, high = indptr[i], indptr[i + 1]
             if low == high:
                 continue
-            mine = rows[i] if mapped else np.int64(i)
-            for m in range(heads):
-                own[m] = (
-                    _dot(vectors, 0, m, values, mine, 0 if shared else m, dim)
-                    if here
-                    else left[i, m]
-                )
             for e in range(low, high):
-                if e + _AHEAD < num_edges:
-                    later = np.int64(indices[e + _AHEAD])
+                if e + AHEAD < num_edges:
+                    later = np.int64(indices[e + AHEAD])
                     if kind != NO_GROUPS:
                         prefetch(group_right, later * group_dim)
-                    if not here:
-                        prefetch(right, later * heads)
-                    _fetch(values, rows[later] if mapped else later, width, per_line)
+                    prefetch(right, later * heads)
+                    fetch(values, later, width, 16)
                 j = np.int64(indices[e])
-                r = rows[j] if mapped else j
                 extra = np.float32(0.0)
                 if kind == PAIR:
                     for k in range(group_dim):
                         extra += group_left[i, k] * group_right[j, k]
-                if not here:
-                    for m in range(heads):
-                        weights[e, m] = right[j, m]
-                else:
-                    m = 0
-                    while shared and m + 4 <= heads:
-                        four = _dot_four(vectors, 1, m, values, r, dim)
-                        weights[e, m], weights[e, m + 1] = four[0], four[1]
-                        weights[e, m + 2], weights[e, m + 3] = four[2], four[3]
-                        m += 4
-                    while m < heads:
-                        weights[e, m] = _dot(vectors, 1, m, values, r, 0 if shared else m, dim)
-                        m += 1
                 for m in range(heads):
-                    raw = own[m] + weights[e, m]
+                    raw = left[i, m] + right[j, m]
                     mark = np.uint8(1) if raw > 0 else np.uint8(0)
                     score = (raw if raw > 0 else bend * raw) + extra
                     if kind == ADDITIVE:
@@ -200,8 +172,6 @@ def attend_forward(
                 while e + 4 <= high:
                     j0, j1 = np.int64(indices[e]), np.int64(indices[e + 1])
                     j2, j3 = np.int64(indices[e + 2]), np.int64(indices[e + 3])
-                    if mapped:
-                        j0, j1, j2, j3 = rows[j0], rows[j1], rows[j2], rows[j3]
                     w0, w1, w2, w3 = (
                         weights[e, m],
                         weights[e + 1, m],
@@ -221,10 +191,9 @@ def attend_forward(
                     e += 4
                 while e < high:
                     j = np.int64(indices[e])
-                    r = rows[j] if mapped else j
                     w = weights[e, m] * scale[e, m] if scaled else weights[e, m]
                     for d in range(dim):
-                        out[i, m, d] += w * read_float(values[r, h, d])
+                        out[i, m, d] += w * read_float(values[j, h, d])
                     e += 1
         first = last
 
@@ -233,9 +202,7 @@ def attend_forward(
 def attend_backward(
     indptr: Array,
     indices: Array,
-    rows: Array,
     values: Array,
-    per_line: int,
     ready: bool,
     kind: int,
     group_left: Array,
@@ -248,7 +215,6 @@ def attend_backward(
     grad_scores: Array,
     grad_left: Array,
     grad_right: Array,
-    grad_vector: Array,
     grad_group_left: Array,
     grad_group_right: Array,
 ) -> None:
@@ -259,9 +225,7 @@ def attend_backward(
     Args:
         indptr: ``(targets + 1,)`` int64 row bounds.
         indices: ``(edges,)`` int32 sources.
-        rows: ``(sources,)`` int64 row of each source in ``values``, or empty.
         values: Source vectors.
-        per_line: Numbers in a cache line of ``values``.
         ready: Whether ``grad_scores`` already holds the gradients of the final weights.
         kind: Kind of group score.
         group_left: ``(targets, K or heads)`` group terms of targets.
@@ -273,9 +237,7 @@ def attend_backward(
         grad: ``(targets, heads, dim)`` gradient of the sums.
         grad_scores: ``(edges, heads)``, gets the gradient of ``left_i + right_j``.
         grad_left: ``(targets, heads)``, overwritten.
-        grad_right: ``(sources, heads)`` zeros that are added to, or empty.
-        grad_vector: ``(heads, dim)`` zeros that the gradient of the sources' attention vector is
-            added to; empty where ``grad_right`` is asked for instead.
+        grad_right: ``(sources, heads)`` zeros that are added to.
         grad_group_left: ``(targets, K or heads)``, overwritten; empty for none.
         grad_group_right: ``(sources, K or heads)`` zeros that are added to; empty for none.
     """
@@ -283,7 +245,6 @@ def attend_backward(
     num_edges = len(indices)
     shared = values.shape[1] == 1
     width = values.shape[1] * dim
-    mapped, here = len(rows) > 0, len(grad_vector) > 0
     group_dim = group_right.shape[1]
     scaled = len(scale) > 0
     group_back = kind != NO_GROUPS and len(grad_group_right) > 0
@@ -297,22 +258,21 @@ def attend_backward(
                 grad_group_left[i, k] = np.float32(0.0)
         if not ready:
             for e in range(low, high):
-                if e + _AHEAD < num_edges:
-                    later = np.int64(indices[e + _AHEAD])
-                    _fetch(values, rows[later] if mapped else later, width, per_line)
+                if e + AHEAD < num_edges:
+                    later = np.int64(indices[e + AHEAD])
+                    fetch(values, later, width, 16)
                     if group_back:
                         prefetch(group_right, later * group_dim)
                         prefetch(grad_group_right, later * group_dim)
                 j = np.int64(indices[e])
-                r = rows[j] if mapped else j
                 m = 0
                 while shared and m + 4 <= heads:
-                    four = _dot_four(grad, i, m, values, r, dim)
+                    four = _dot_four(grad, i, m, values, j, dim)
                     grad_scores[e, m], grad_scores[e, m + 1] = four[0], four[1]
                     grad_scores[e, m + 2], grad_scores[e, m + 3] = four[2], four[3]
                     m += 4
                 while m < heads:
-                    grad_scores[e, m] = _dot(grad, i, m, values, r, 0 if shared else m, dim)
+                    grad_scores[e, m] = dot(grad, i, m, values, j, 0 if shared else m, dim)
                     m += 1
         for m in range(heads):
             mean = np.float32(0.0)
@@ -346,41 +306,10 @@ def attend_backward(
                 grad_scores[e, m] = part
                 total += part
             grad_left[i, m] = total
-        if not here:
-            for e in range(low, high):
-                j = np.int64(indices[e])
-                for m in range(heads):
-                    grad_right[j, m] += grad_scores[e, m]
-            continue
-        for m in range(heads):
-            h = 0 if shared else m
-            e = low
-            while e + 4 <= high:
-                j0, j1 = np.int64(indices[e]), np.int64(indices[e + 1])
-                j2, j3 = np.int64(indices[e + 2]), np.int64(indices[e + 3])
-                if mapped:
-                    j0, j1, j2, j3 = rows[j0], rows[j1], rows[j2], rows[j3]
-                w0, w1, w2, w3 = (
-                    grad_scores[e, m],
-                    grad_scores[e + 1, m],
-                    grad_scores[e + 2, m],
-                    grad_scores[e + 3, m],
-                )
-                for d in range(dim):
-                    grad_vector[m, d] += (
-                        w0 * read_float(values[j0, h, d])
-                        + w1 * read_float(values[j1, h, d])
-                        + w2 * read_float(values[j2, h, d])
-                        + w3 * read_float(values[j3, h, d])
-                    )
-                e += 4
-            while e < high:
-                j = np.int64(indices[e])
-                r = rows[j] if mapped else j
-                w = grad_scores[e, m]
-                for d in range(dim):
-                    grad_vector[m, d] += w * read_float(values[r, h, d])
-                e += 1
+        for e in range(low, high):
+            j = np.int64(indices[e])
+            for m in range(heads):
+                grad_right[j, m] += grad_scores[e, m]
 
 
 @jit
@@ -429,9 +358,9 @@ def source_backward(
             for d in range(dim):
                 out[j, h, d] = np.float32(0.0)
         for k in range(low, high):
-            if k + _AHEAD < num_edges:
-                prefetch(weights, np.int64(t_edges[k + _AHEAD]) * heads)
-                _fetch(grad, t_targets[k + _AHEAD], width, 16)
+            if k + AHEAD < num_edges:
+                prefetch(weights, np.int64(t_edges[k + AHEAD]) * heads)
+                fetch(grad, t_targets[k + AHEAD], width, 16)
             i, e = np.int64(t_targets[k]), np.int64(t_edges[k])
             for m in range(heads):
                 h = 0 if shared else m

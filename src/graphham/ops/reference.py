@@ -69,10 +69,12 @@ def attend(
     left = (values[: block.num_targets] * vectors[0]).sum(2)
     right = (values * vectors[1]).sum(2)
     logits = edge_scores(left, right, block, slope)
-    if groups is not None and groups.kind == "pair":
-        logits = logits + edge_dot(groups.left, groups.right, block)[:, None]
-    elif groups is not None:
-        logits = logits + edge_scores(groups.left, groups.right, block, slope)
+    if groups is not None:
+        terms = groups.expanded(block.num_targets)
+        if terms.kind == "pair":
+            logits = logits + edge_dot(terms.left, terms.right, block)[:, None]
+        else:
+            logits = logits + edge_scores(terms.left, terms.right, block, slope)
     weights = edge_softmax(logits, block)
     if block.weights is not None:
         weights = rescaled(weights, block)
