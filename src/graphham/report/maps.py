@@ -46,7 +46,9 @@ def node_map(run: AnyRun, color: ColorBy = 1, boundary: bool = True) -> Figure:
         marked = _points("boundary nodes", xy[edge], [text[int(i)] for i in edge], ring)
         marked.meta = {"role": "boundary"}
         traces.append(marked)
-    figure = blank_figure(traces, height=480)
+    # High enough for its legend: an entry that must be scrolled to is lost on paper.
+    entries = 0 if color == "concentration" else len(traces)
+    figure = blank_figure(traces, height=min(900, max(480, 60 + 19 * entries)))
     hidden = {"visible": False, "constrain": "domain"}
     figure.update_xaxes(**hidden)
     figure.update_yaxes(**hidden, scaleanchor="x")

@@ -82,7 +82,9 @@ class Actions {
     const found = await this.model.source.choose(this.asked);
     if (!found || asked !== JSON.stringify(this.asked)) return;
     this.total = found.count;
-    if (!this.model.isWhole) this.table.draw();
+    if (this.model.isWhole) return;
+    this.table.draw();
+    if (!this.shownNode) this.panel.draw();
   }
 
   /** Fetches what the state names but the page does not hold yet. */

@@ -37,7 +37,7 @@ export class MapView {
     const n = this.model.size;
     const small = n < 4000 ? 6 : n < 20000 ? 4 : 3;
     const range = this.range();
-    if (!range || !this.extent) return small;
+    if (!range || !this.extent || !this.model.isWhole) return small;
     // Zoomed in, few points share the window and each may be larger.
     const zoom = Math.max(1, this.extent / Math.max(1e-9, range[1] - range[0]));
     return Math.min(8, Math.round(small * zoom ** 0.4));

@@ -14,7 +14,7 @@ export class PanelView {
 
   draw() {
     const node = this.actions.node();
-    const parts = node ? this.node(node) : this.state.values.group ? this.group(this.state.values.group) : this.start();
+    const parts = node ? this.node(node) : this.state.values.group ? this.group(this.state.values.group) : this.actions.chosen() ? this.selection(this.actions.chosen()) : this.start();
     this.root.replaceChildren(...parts.filter(Boolean));
     this.root.scrollTop = 0;
   }
@@ -46,6 +46,26 @@ export class PanelView {
       el("h3", {}, "Keys"),
       el("p", {}, "/ search · Esc clear · Tab and arrows move through tree and map · + and − zoom the map"),
       overview.attentionNote ? el("p", { className: "note" }, overview.attentionNote) : null,
+    ];
+  }
+
+  /** Says which groups the chosen nodes are in. */
+  selection(chosen) {
+    const { model } = this;
+    const size = chosen.size || this.actions.total || chosen.indices.length;
+    const drawn = chosen.indices.length < size ? ` The shares below are of the ${count(chosen.indices.length)} that are drawn.` : "";
+    const parts = model.levels.map((groups, l) => {
+      const sizes = groups.map(() => 0);
+      for (const i of chosen.indices) sizes[model.points["group" + (l + 1)][i]]++;
+      const order = sizes.map((n, g) => [n, g]).filter(([n]) => n).sort((a, b) => b[0] - a[0]).slice(0, 8);
+      return [el("h3", {}, `Level ${l + 1}`), ...order.map(([n, g]) => this.meter(this.groupLink(l + 1, g), n / chosen.indices.length, percent(n / chosen.indices.length), groups[g].color))];
+    });
+    return [
+      el("p", { className: "crumb" }, "Selection"),
+      el("h2", {}, chosen.title === "Selection" ? "Nodes inside the lasso" : chosen.title),
+      el("p", {}, `${count(size)} nodes, ${percent(size / Math.max(1, model.overview.numNodes), 1)} of all.${drawn}`),
+      ...parts.reverse().flat(),
+      el("p", { className: "note" }, "The table below exports all of them; in a notebook, model.selection() returns them."),
     ];
   }
 
