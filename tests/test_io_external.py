@@ -1,6 +1,7 @@
 """Reading out of core gives the same graph as reading in memory, or the same refusal."""
 
 import gzip
+import io
 import os
 import signal
 import subprocess
@@ -260,6 +261,38 @@ def test_ids_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     pq.write_table(pa.table({"s": names, "t": names[::-1]}), tmp_path / "e.parquet")
     with pytest.raises(InputError, match="raise --memory-gib"):
         external(tmp_path / "e.parquet", tmp_path / "s", memory_gib=0.001)
+
+
+def test_progress_only_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the bar is told never falls and every stage ends complete."""
+    from graphham.cli.ingest import IngestProgress
+    from graphham.console import Screen
+
+    monkeypatch.setattr(sorting, "_CHUNK", 100)
+    monkeypatch.setattr(sorting, "_RANGE", 200)
+    monkeypatch.setattr("graphham.io.sources._BATCH_ROWS", 300)
+    monkeypatch.setattr("graphham.cli.ingest._LINE_SECONDS", 0.0)
+    ends = np.random.default_rng(0).integers(0, 500, (2, 2000))
+    pq.write_table(pa.table({"s": ends[0], "t": ends[1]}), tmp_path / "e.parquet")
+    told: list[tuple[str, float]] = []
+    lines = io.StringIO()
+    with IngestProgress(Screen(file=lines)) as progress:
+
+        def show(stage: str, share: float) -> None:
+            told.append((stage, share))
+            progress.show(stage, share)
+
+        external(tmp_path / "e.parquet", tmp_path / "s", progress=show)
+    stages = list(dict.fromkeys(stage for stage, _ in told))
+    assert stages == ["Reading", "Counting", "Dealing", "Sorting"]
+    for stage in stages:
+        shares = [share for name, share in told if name == stage]
+        assert len(shares) > 3
+        assert shares == sorted(shares)
+        assert shares[-1] == 1.0
+    percent = [int(line.split()[1].rstrip("%")) for line in lines.getvalue().splitlines()]
+    assert percent == sorted(percent)
+    assert percent[-1] == 100
 
 
 def test_a_full_disk_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -168,10 +168,10 @@ class IngestProgress:
 
     # Shares of the time, measured on 60 million rows of text ids.
     _PARTS: ClassVar[dict[str, float]] = {
-        "Reading": 0.72,
-        "Counting": 0.03,
-        "Dealing": 0.10,
-        "Sorting": 0.15,
+        "Reading": 0.68,
+        "Counting": 0.04,
+        "Dealing": 0.15,
+        "Sorting": 0.13,
     }
 
     def __init__(self, screen: Screen) -> None:
