@@ -52,6 +52,9 @@ class ModelConfig(_Section):
     activation: Literal["elu", "relu", "identity"] = Field(
         "elu", description="non-linearity of every layer but the last, which is linear"
     )
+    class_activation: Literal["relu", "identity"] = Field(
+        "relu", description="what the classifier reads: the positive part of the states, or all"
+    )
     self_edge: bool = Field(True, description="a node attends to itself too (A5)")
     residual: bool | None = Field(
         None,
@@ -307,6 +310,7 @@ _PAPER: dict[str, Any] = {
     "model": {
         "init": "glorot",
         "residual": False,
+        "class_activation": "identity",
         "membership_input": "state",
         "affinity": "dot",
         "straight_through": True,

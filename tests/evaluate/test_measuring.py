@@ -9,12 +9,14 @@ import pytest
 from graphham.baselines.base import Method
 from graphham.errors import InputError
 from graphham.evaluate import choosing
+from graphham.evaluate.candidates import uniform_queries
 from graphham.evaluate.choosing import choose, merge
 from graphham.evaluate.classify import measure_classification
-from graphham.evaluate.links import measure_links
+from graphham.evaluate.links import as_pairs, measure_links
 from graphham.evaluate.splits import edge_split, node_split
 from graphham.graph import Graph, Labels
-from graphham.methods import load_method
+from graphham.keys import derive_key
+from graphham.methods import load_method, make_method
 from graphham.planted import planted_hierarchy
 
 GRAPH = planted_hierarchy((2, 3), 180, mean_degree=8, words=60, word_on=0.3, seed=4).graph
@@ -164,19 +166,19 @@ def test_a_real_method_repeats_exactly_and_beats_chance() -> None:
     assert hard["metrics"]["auc"] < near["metrics"]["auc"] - 0.1
 
 
-def test_link_weights_are_chosen_without_fitting_again(tmp_path: Path) -> None:
+def test_link_score_learns_from_held_out_links_only(tmp_path: Path) -> None:
     settings = {"epochs": 4, "groups": [6, 2], "dim": 16}
     kept = tmp_path / "run"
-    record, _ = measure_links(GRAPH, "graphham", budget=4, settings=settings, keep=kept)
-    times = [one["seconds"] for one in record["tried"]]
-    assert len(times) == 4
-    assert times[0] > 0
-    assert sum(times[1:]) == 0
-    # The same as if each had been fitted by itself.
-    for one in record["tried"]:
-        alone, _ = measure_links(GRAPH, "graphham", settings=one["settings"])
-        assert alone["validation"] == pytest.approx(one["validation"])
-    best = max(record["tried"], key=lambda one: one["validation"])
-    assert record["chosen"] == best["settings"]
-    again = load_method(kept)
-    assert again.get_params()["smoothed_weight"] == best["settings"].get("smoothed_weight", 0.0)
+    record, _ = measure_links(GRAPH, "graphham", settings=settings, keep=kept)
+    plain, _ = measure_links(GRAPH, "graphham", settings={**settings, "link_score": "cosine"})
+    assert record["validation"] > plain["validation"]
+    split = edge_split(GRAPH)
+    key = derive_key(0, "link queries", "validation", 0)
+    asked = uniform_queries(GRAPH, split.validation, key, 20)
+    method = make_method("graphham", **settings).fit(split.graph)
+    before = method.score_links(split.test)
+    learned = method.learn_links(*as_pairs(asked))
+    assert np.array_equal(method.score_links(split.test), before)  # the fit itself stays
+    assert np.array_equal(
+        load_method(kept).score_links(split.test), learned.score_links(split.test)
+    )

@@ -12,12 +12,12 @@ import numpy.typing as npt
 import torch
 
 from graphham.baselines.base import Floats, Method, Rows, cosines
-from graphham.baselines.pairs import SparseRows, smoothed_rows
 from graphham.config import make_config
 from graphham.errors import InputError
 from graphham.fitting import Fitted, fit_graph
 from graphham.graph import Graph
 from graphham.inference import Encoder, full_batch
+from graphham.link_score import LinkClues, LinkWeights
 from graphham.runs import start_run
 from graphham.saved import Run
 
@@ -36,10 +36,10 @@ class GraphHAMMethod(Method):
         dim: Width of the embedding, all layers together.
         groups: Groups per level, fine to coarse; chosen from the graph when not given.
         epochs: Passes over the nodes; the preset's number when not given.
-        link_layers: Score links by the cosine of the ``"first"`` layer (the better choice
-            throughout our notes) or of ``"all"`` layers.
-        smoothed_weight: Add this much of the training-free cosine of one-hop smoothed features to
-            link scores; 0 leaves the network on its own.
+        link_score: ``"learned"`` weighs the layers' cosines and what needs no training (features
+            in common, shared neighbours, degrees) by held-out links, once :meth:`learn_links` has
+            been given some; until then, and with ``"cosine"``, links are scored by the first
+            layer's cosine alone.
         settings: Further settings by dotted name, such as ``{"model.residual": True}``.
     """
 
@@ -57,15 +57,13 @@ class GraphHAMMethod(Method):
         dim: int = 128,
         groups: Sequence[int] | None = None,
         epochs: int | None = None,
-        link_layers: str = "first",
-        smoothed_weight: float = 0.0,
+        link_score: str = "learned",
         settings: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(seed=seed, dim=dim)
         self.groups = groups
         self.epochs = epochs
-        self.link_layers = link_layers
-        self.smoothed_weight = smoothed_weight
+        self.link_score = link_score
         self.settings = settings
 
     def _candidates(self, task: str) -> list[dict[str, Any]]:
@@ -77,7 +75,13 @@ class GraphHAMMethod(Method):
                 {"settings": gentle},
                 {"settings": {**gentle, "model.residual": True}},
             ]
-        return [{}, {"smoothed_weight": 1.0}, {"smoothed_weight": 2.0}, {"link_layers": "all"}]
+        still = {"train.edge_dropout": 0.0}
+        return [
+            {},
+            {"settings": {"model.residual": True}},
+            {"settings": still},
+            {"settings": {**still, "model.residual": True}},
+        ]
 
     def _fit(
         self,
@@ -87,8 +91,8 @@ class GraphHAMMethod(Method):
         validation_rows: Rows | None,
         listener: Listener | None,
     ) -> None:
-        if self.link_layers not in ("first", "all"):
-            raise InputError(f"link_layers must be 'first' or 'all', got {self.link_layers!r}")
+        if self.link_score not in ("learned", "cosine"):
+            raise InputError(f"link_score must be 'learned' or 'cosine', got {self.link_score!r}")
         config = make_config(
             self.settings or {},
             {
@@ -113,14 +117,8 @@ class GraphHAMMethod(Method):
         self.history_ = fitted.history
         if task == "classify":
             self.class_scores_ = _class_scores(fitted)
-        self._smooth(graph)
-
-    def _smooth(self, graph: Graph) -> None:
-        self._smoothed: SparseRows | None = None
-        if self.smoothed_weight and graph.features is not None:
-            from graphham.baselines.features import scaled_features
-
-            self._smoothed = SparseRows(smoothed_rows(scaled_features(graph), graph, 1))
+        self._clues: LinkClues | None = None
+        self._weights: LinkWeights | None = None
 
     def _take(self, result: FitResult, encoder: Encoder, summary: dict[str, Any]) -> None:
         self.result_ = result
@@ -131,21 +129,21 @@ class GraphHAMMethod(Method):
         self._encoder = encoder
 
     def _score_links(self, pairs: Rows) -> npt.NDArray[np.float64]:
-        vectors = self.result_.layer(1) if self.link_layers == "first" else self.embedding_
-        scores = cosines(vectors, pairs)
-        if self._smoothed is not None:
-            scores += self.smoothed_weight * self._smoothed.dots(pairs)
-        return scores
+        if self._clues is None or self._weights is None:
+            return cosines(self.result_.layer(1), pairs)
+        return self._weights.score(self._clues.between(pairs, self._layers()))
 
-    def rescored(self, settings: Mapping[str, Any]) -> Self | None:
-        """Return this fit with other weights in its link score, without fitting again."""
-        own = self.get_params()
-        changed = {name for name, value in settings.items() if own.get(name) != value}
-        if self._fitted is None or not changed <= {"link_layers", "smoothed_weight"}:
-            return None
-        again = copy.copy(self).set_params(**{name: settings[name] for name in changed})
-        again._smooth(self._fitted.graph)
+    def learn_links(self, pairs: Rows, is_link: npt.NDArray[np.bool_]) -> Self:
+        """Return this fit with its link score learned from links it was not fitted on."""
+        if self.link_score == "cosine" or self._fitted is None:
+            return self
+        again = copy.copy(self)
+        again._clues = self._clues or LinkClues.of(self._fitted.graph)
+        again._weights = LinkWeights.learn(again._clues.between(pairs, self._layers()), is_link)
         return again
+
+    def _layers(self) -> list[Any]:
+        return [self.result_.layer(level + 1) for level in range(len(self.levels_ or []))]
 
     def _transform(self, graph: Graph) -> Floats:
         known = None
@@ -162,8 +160,12 @@ class GraphHAMMethod(Method):
         state = dict(self._fitted.state)
         if self.class_scores_ is not None:
             state["outputs.class_scores"] = self.class_scores_
-        if self._smoothed is not None:
-            state.update(self._smoothed.state())
+        if self._clues is not None and self._weights is not None:
+            state.update(self._clues.state())
+            state["links.center"], state["links.weight"] = (
+                self._weights.center,
+                self._weights.weight,
+            )
         about = {
             "name": self.name,
             "settings": self.get_params(),
@@ -187,7 +189,10 @@ class GraphHAMMethod(Method):
         self.classes_ = tuple(about.get("classes", self._encoder.classes))
         self.cost_ = dict(about.get("cost", run.summary["cost"]))
         self.class_scores_ = state.get("outputs.class_scores")
-        self._smoothed = SparseRows.from_state(state) if "rows.indptr" in state else None
+        self._clues = self._weights = None
+        if "links.weight" in state:
+            self._clues = LinkClues.from_state(state)
+            self._weights = LinkWeights(state["links.center"], state["links.weight"])
         self._fitted = None
 
 

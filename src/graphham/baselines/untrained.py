@@ -162,11 +162,16 @@ class AdamicAdar(SparseMethod):
     summary: ClassVar[str] = "shared neighbours, rare ones counting more"
 
     def _rows(self, graph: Graph) -> Any:
-        # A shared neighbour is linked to at least these two nodes, so the logarithm is not zero;
-        # each of the two rows carries the square root of its share.
-        seen = np.bincount(graph.indices, minlength=graph.num_nodes)
-        share = 1 / np.sqrt(np.log(np.maximum(seen, 2)))
-        return _neighbors(graph, share[graph.indices].astype(np.float32))
+        return shared_neighbors(graph)
+
+
+def shared_neighbors(graph: Graph) -> Any:
+    """Return rows whose dot products are the Adamic-Adar scores of pairs of nodes."""
+    # A shared neighbour is linked to at least these two nodes, so the logarithm is not zero; each
+    # of the two rows carries the square root of its share.
+    seen = np.bincount(graph.indices, minlength=graph.num_nodes)
+    share = 1 / np.sqrt(np.log(np.maximum(seen, 2)))
+    return _neighbors(graph, share[graph.indices].astype(np.float32))
 
 
 def _neighbors(graph: Graph, values: npt.NDArray[np.float32]) -> Any:

@@ -44,7 +44,8 @@ def measure_links(
     """Fit a method on a graph that lacks the test edges and rank each of them among non-links.
 
     Labels are never shown. Settings are chosen by the mean of AUC and MRR on the validation edges,
-    which the method does not see either; their negatives are of the same kind as the test's.
+    which the method is not fitted on either; their negatives are of the same kind as the test's. A
+    method whose link score learns does so from the same validation edges.
 
     Args:
         graph: The whole graph.
@@ -79,7 +80,7 @@ def measure_links(
         nonlocal spared
         method, saved = embedded(candidate, split.graph, fits)
         spared += saved
-        return method
+        return method.learn_links(*as_pairs(asked))
 
     def validate(candidate: Method) -> float:
         found = link_metrics(score_queries(candidate, asked), scale)
@@ -107,6 +108,13 @@ def measure_links(
     return record, arrays
 
 
+def as_pairs(queries: Rows) -> tuple[Rows, npt.NDArray[np.bool_]]:
+    """Return the ``(count, 2)`` pairs that queries ask about, and which of them are links."""
+    width = queries.shape[1] - 1
+    pairs = np.stack([np.repeat(queries[:, 0], width), queries[:, 1:].ravel()], axis=1)
+    return pairs, np.tile(np.arange(width) == 0, len(queries))
+
+
 def score_queries(method: Method, queries: Rows) -> npt.NDArray[np.float64]:
     """Return the ``(queries, candidates)`` scores, true link first.
 
@@ -118,6 +126,6 @@ def score_queries(method: Method, queries: Rows) -> npt.NDArray[np.float64]:
     scores = np.empty((len(queries), width))
     for start in range(0, len(queries), _QUERIES_AT_ONCE):
         part = queries[start : start + _QUERIES_AT_ONCE]
-        pairs = np.stack([np.repeat(part[:, 0], width), part[:, 1:].ravel()], axis=1)
+        pairs, _ = as_pairs(part)
         scores[start : start + len(part)] = method.score_links(pairs).reshape(-1, width)
     return scores

@@ -1,0 +1,121 @@
+"""How likely two nodes are linked: several clues, weighed by what held-out links say.
+
+The network's cosines are the main clue. The words two nodes share exactly, the neighbours they have
+in common and how many links each has are others that no vector of moderate width keeps. A logistic
+regression on links that the network never saw (the validation links) learns what each is worth.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from graphham.baselines.base import cosines
+from graphham.baselines.pairs import SparseRows, smoothed_rows
+from graphham.graph import Graph
+
+Rows = npt.NDArray[np.int64]
+Doubles = npt.NDArray[np.float64]
+
+_FEATURES = ("own", "smoothed")
+_PENALTY = 10.0  # inverse; with thousands of links and eight clues it hardly matters
+
+
+@dataclass(frozen=True, eq=False)
+class LinkClues:
+    """What speaks for a link between two nodes of one graph.
+
+    Args:
+        features: Unit rows of the features, as they are and averaged over neighbours once; empty
+            for a graph without features.
+        shared: Neighbours with weights whose products add up to the Adamic-Adar score.
+        degrees: ``(num_nodes,)`` log(1 + degree).
+    """
+
+    features: list[SparseRows]
+    shared: SparseRows
+    degrees: Doubles
+
+    @classmethod
+    def of(cls, graph: Graph) -> LinkClues:
+        """Collect the clues that need no training."""
+        from graphham.baselines.features import scaled_features
+        from graphham.baselines.untrained import shared_neighbors
+
+        features: list[SparseRows] = []
+        if graph.features is not None:
+            x = scaled_features(graph)
+            features = [SparseRows(smoothed_rows(x, graph, steps)) for steps in (0, 1)]
+        shared = SparseRows(shared_neighbors(graph))
+        return cls(features, shared, np.log1p(graph.degrees().astype(np.float64)))
+
+    def between(self, pairs: Rows, layers: list[Any]) -> Doubles:
+        """Return ``(count, clues)`` for ``(count, 2)`` pairs of rows.
+
+        Args:
+            pairs: Rows of the two nodes.
+            layers: ``(num_nodes, layer_dim)`` vectors of each layer of the network.
+        """
+        ends = self.degrees[pairs]
+        found = [cosines(vectors, pairs) for vectors in layers]
+        found += [rows.dots(pairs) for rows in self.features]
+        found += [np.log1p(self.shared.dots(pairs)), ends.min(1), ends.max(1)]
+        return np.stack(found, axis=1)
+
+    def state(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the arrays to save."""
+        arrays: dict[str, npt.NDArray[Any]] = {"links.degrees": self.degrees}
+        named = {"shared": self.shared, **dict(zip(_FEATURES, self.features, strict=False))}
+        for name, rows in named.items():
+            arrays |= {f"links.{name}.{key}": value for key, value in rows.state().items()}
+        return arrays
+
+    @classmethod
+    def from_state(cls, state: Any) -> LinkClues:
+        """Rebuild from saved arrays."""
+
+        def rows(name: str) -> SparseRows:
+            prefix = f"links.{name}."
+            return SparseRows.from_state(
+                {key.removeprefix(prefix): v for key, v in state.items() if key.startswith(prefix)}
+            )
+
+        features = [rows(name) for name in _FEATURES if f"links.{name}.rows.data" in state]
+        return cls(features, rows("shared"), np.asarray(state["links.degrees"]))
+
+
+@dataclass(frozen=True, eq=False)
+class LinkWeights:
+    """What each clue is worth.
+
+    Args:
+        center: ``(clues,)`` mean of each clue.
+        weight: ``(clues,)`` weight of each clue above its mean.
+    """
+
+    center: Doubles
+    weight: Doubles
+
+    @classmethod
+    def learn(cls, clues: Doubles, is_link: npt.NDArray[np.bool_]) -> LinkWeights:
+        """Fit a logistic regression.
+
+        Args:
+            clues: ``(pairs, clues)``.
+            is_link: ``(pairs,)`` which pairs are links.
+        """
+        from sklearn.linear_model import LogisticRegression
+
+        center, spread = clues.mean(0), clues.std(0)
+        spread = np.where(spread > 1e-12, spread, 1.0)
+        model = LogisticRegression(C=_PENALTY, max_iter=1000)
+        model.fit((clues - center) / spread, is_link)
+        return cls(center, model.coef_[0] / spread)
+
+    def score(self, clues: Doubles) -> Doubles:
+        """Return the ``(pairs,)`` log odds up to a constant."""
+        scores: Doubles = (clues - self.center) @ self.weight
+        return scores
