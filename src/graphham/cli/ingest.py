@@ -59,7 +59,7 @@ def ingest(
             "--memory-gib",
             metavar="GIB",
             help="About how much memory to use for edge files, which may be larger than that; "
-            "different ids must fit (about 100 bytes each).",
+            "different ids must fit (up to 150 bytes each, plus their text).",
         ),
     ] = 4.0,
     verify: Annotated[
