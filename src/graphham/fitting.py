@@ -25,7 +25,7 @@ from graphham.hierarchy import hierarchy_metrics
 from graphham.inference import Encoder
 from graphham.inputs import FeatureMap, NodeInputs, fit_inputs
 from graphham.keys import derive_key, numpy_generator, torch_generator
-from graphham.model import GraphHAMNet
+from graphham.model import GraphHAMNet, activate
 from graphham.objective import Truth
 from graphham.parallel.ranks import ALONE, Ranks
 from graphham.parallel.saving import check_shared
@@ -44,6 +44,11 @@ _GIB = 1 << 30
 # Sampled steps after which quality stops growing on the graphs we tried; larger graphs pass fewer
 # times over their nodes.
 _SAMPLED_STEPS = 6000
+# Nodes from which the start of the groups is read when a sampled fit cannot look at all of them.
+_SPREAD_NODES = 4096
+# With labels on fewer nodes than this share, class scores are averaged over so many steps.
+_FEW_LABELS = 0.2
+_CLASS_STEPS = 10
 # Full context tables beyond this take more memory than they are worth (A2).
 _FULL_TABLE_BYTES = 256 << 20
 
@@ -158,15 +163,17 @@ def plan_fit(
     if train.weight_decay is None:
         decay = 0.0 if config.task == "embed" else 5e-4 * min(1.0, 2708 / n)
         updates["weight_decay"] = float(f"{decay:.2g}")
-    residual = config.model.residual
-    if residual is None:
-        residual = False
-        if config.task == "classify" and graph.labels is not None:
-            share = train.validation_share
-            truth = Truth.split(graph.labels, config.seed, share, train_rows, validation_rows)
+    residual, class_steps = config.model.residual, config.model.class_steps
+    if config.task == "classify" and graph.labels is not None:
+        share = train.validation_share
+        truth = Truth.split(graph.labels, config.seed, share, train_rows, validation_rows)
+        if residual is None:
             residual = own_features_help(graph, config.inputs, truth, config.seed)
             if residual:
                 notes.append("own features help the validation labels: residual paths are on")
+        if class_steps is None and int(truth.training.sum()) < _FEW_LABELS * n:
+            class_steps = _CLASS_STEPS
+            notes.append("few nodes have labels: class scores are averaged along edges")
     memory = estimate_memory(graph, config, groups)
     if train.batch == "full" and train.shards > 1:
         raise InputError(
@@ -200,7 +207,9 @@ def plan_fit(
             "layers": len(groups),
             "train": train.model_copy(update=updates),
             "loss": config.loss.model_copy(update={"context_table": table}),
-            "model": config.model.model_copy(update={"residual": residual}),
+            "model": config.model.model_copy(
+                update={"residual": bool(residual), "class_steps": class_steps or 0}
+            ),
         }
     )
     if resolved.train.batch == "sampled":
@@ -419,18 +428,26 @@ def start_parameters(model: GraphHAMNet, inputs: NodeInputs, graph: Graph, direc
     model.reset_parameters(generator, directions)
     if config.model.group_init == "random":
         return
-    batch = full_batch(model, inputs, graph)
+    # A sampled fit never holds the whole graph: a few thousand nodes tell the spread as well.
+    is_whole = config.train.batch != "sampled" or graph.num_nodes <= _SPREAD_NODES
+    batch = full_batch(model, inputs, graph) if is_whole else None
     draw = numpy_generator(derive_key(config.seed, "group start"))
     with torch.no_grad():
         model.eval()
         for level, count in enumerate(model.groups):
             chosen = np.sort(draw.choice(graph.num_nodes, count, replace=False))
-            held = model.encode(batch)[level].held
             vectors = model.layer(level).group_embedding
-            if isinstance(held, FeatureRows):
-                picked = inputs.rows(chosen).to_dense()
+            if batch is not None:
+                held = model.encode(batch)[level].held
+                if isinstance(held, FeatureRows):
+                    picked = inputs.rows(chosen).to_dense()
+                else:
+                    picked = held[torch.from_numpy(chosen)]
             else:
-                picked = held[torch.from_numpy(chosen)]
+                others = np.setdiff1d(draw.choice(graph.num_nodes, _SPREAD_NODES), chosen)
+                rows = np.concatenate([chosen, others])
+                held = _held_by_some(model, inputs, graph, rows, level)
+                picked = (held.to_dense() if isinstance(held, FeatureRows) else held)[:count]
             jitter = torch.randn(picked.shape, generator=generator)
             vectors.copy_(picked + 0.01 * picked.std(correction=0) * jitter)
             scale = model.layer(level).log_scale
@@ -438,6 +455,31 @@ def start_parameters(model: GraphHAMNet, inputs: NodeInputs, graph: Graph, direc
                 # Dot products of sparse rows are tiny; unit spread lets memberships differ.
                 spread = model.layer(level).affinities(held).std()
                 scale.copy_(-(spread.clamp_min(1e-6).log()))
+
+
+def _held_by_some(
+    model: GraphHAMNet, inputs: NodeInputs, graph: Graph, rows: Any, level: int
+) -> Any:
+    """Return what a level's groups look at of some nodes, from sampled neighbourhoods."""
+    from graphham.model import Batch
+    from graphham.sampling import NeighborSampler
+
+    config = model.config
+    key = derive_key(config.seed, "group start", level)
+    fanouts = [config.fanout(layer) for layer in range(level)]
+    # A level's groups look at its own input, which the layers below have made.
+    sampler = NeighborSampler(graph)
+    blocks = sampler.sample_blocks(rows, fanouts, key, config.model.self_edge)
+    sources = blocks[0].source_rows if blocks else rows
+    device = next(model.parameters()).device
+    degrees = torch.zeros(len(rows), device=device)
+    features = inputs.rows(sources).to(device)
+    diffused = inputs.diffused_rows(sources).to(device)
+    if not blocks:
+        return model.membership_states(0, features, diffused)
+    last = model.encode(Batch(blocks, features, diffused, degrees))[-1].output
+    last = activate(last, config.model.activation)  # encode leaves its last layer linear
+    return model.membership_states(level, last, diffused[: len(rows)])
 
 
 def peak_memory() -> int:

@@ -14,19 +14,24 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from graphham.blocks import Block
 from graphham.config import InputConfig
 from graphham.errors import InputError
 from graphham.graph import Graph
+from graphham.jit import frozen
 from graphham.keys import derive_key, numpy_generator, torch_generator
+from graphham.layer_kernels import lead_with_self
+from graphham.mapped import KEPT_BYTES, MappedFeatures, column_moments, leading_directions
 from graphham.ops import SparseMatrix, mean_aggregate, sparse_matmul
 from graphham.threads import single_threaded
 
 Scaling = Literal["none", "row", "tfidf", "standard"]
 Floats = npt.NDArray[np.float32]
 _OVERSAMPLE = 10
+_SPAN = 1 << 14  # nodes averaged at once
 _POWER_STEPS = 4
 
 
@@ -84,11 +89,11 @@ class NodeInputs:
     """What the network reads of every node of a graph.
 
     Args:
-        features: ``(num_nodes, num_features)`` scaled features, sparse or dense.
+        features: ``(num_nodes, num_features)`` scaled features: sparse, dense, or left on disk.
         diffused: ``(num_nodes, diffusion_dim)`` centred unit rows; zero wide when switched off.
     """
 
-    features: SparseMatrix | Tensor
+    features: SparseMatrix | Tensor | MappedFeatures
     diffused: Tensor
 
     @property
@@ -101,7 +106,11 @@ class NodeInputs:
         if isinstance(self.features, SparseMatrix):
             matrix = self.features if selection is None else self.features.rows(selection)
             return FeatureRows(matrix, matrix.with_dropout(dropout, key) if dropout else None)
-        dense = self.features if selection is None else self.features[torch.tensor(selection)]
+        if isinstance(self.features, MappedFeatures):
+            held = self.features
+            dense = held.to_tensor() if selection is None else held.rows(selection)
+        else:
+            dense = self.features if selection is None else self.features[torch.tensor(selection)]
         if dropout:
             generator = torch_generator(key, dense.device)
             keep = torch.rand(dense.shape, generator=generator, device=dense.device) >= dropout
@@ -112,6 +121,8 @@ class NodeInputs:
         """Return the features of the rows ``first`` to ``last - 1``."""
         if isinstance(self.features, SparseMatrix):
             return FeatureRows(self.features.rows(np.arange(first, last)))
+        if isinstance(self.features, MappedFeatures):
+            return FeatureRows(dense=self.features.span(first, last))
         return FeatureRows(dense=self.features[first:last])
 
     def diffused_rows(self, selection: Any) -> Tensor:
@@ -121,7 +132,7 @@ class NodeInputs:
     def to(self, device: torch.device | str) -> NodeInputs:
         """Move what is dense; sparse features are moved by their product."""
         features = self.features
-        moved = features if isinstance(features, SparseMatrix) else features.to(device)
+        moved = features.to(device) if isinstance(features, Tensor) else features
         return NodeInputs(moved, self.diffused.to(device))
 
 
@@ -180,7 +191,7 @@ class FeatureMap:
             features = self._scaled(graph)
         return NodeInputs(features, self._diffuse(features, graph))
 
-    def _scaled(self, graph: Graph) -> SparseMatrix | Tensor:
+    def _scaled(self, graph: Graph) -> SparseMatrix | Tensor | MappedFeatures:
         width = len(self.scale)
         if graph.features is None or graph.num_features != width:
             raise InputError(
@@ -189,6 +200,8 @@ class FeatureMap:
             )
         if sp.issparse(graph.features):
             return SparseMatrix.from_scipy(_scale_sparse(graph.features, self.scaling, self.scale))
+        if _stays_mapped(graph.features):
+            return _mapped(graph.features, self.scaling, self.shift, self.scale)
         x = np.asarray(graph.features, dtype=np.float32)
         return torch.from_numpy(_scale_dense(x, self.scaling, self.shift, self.scale))
 
@@ -216,11 +229,11 @@ class FeatureMap:
             placed = torch.maximum(placed, (share > 0).float())
         return x
 
-    def _diffuse(self, features: SparseMatrix | Tensor, graph: Graph) -> Tensor:
+    def _diffuse(self, features: SparseMatrix | Tensor | MappedFeatures, graph: Graph) -> Tensor:
         if not self.steps:
             return torch.zeros(graph.num_nodes, 0)
         held = _diffused(features, self.basis, graph, self.steps)
-        return _unit(held - torch.from_numpy(self.center))
+        return _unit(held.sub_(torch.from_numpy(self.center)))
 
 
 def fit_inputs(
@@ -241,7 +254,7 @@ def fit_inputs(
     empty = np.zeros(0, dtype=np.float32)
     structural = np.zeros((graph.num_nodes, 0), dtype=np.float32)
     shift, scale, scaling = empty, empty, _chosen_scaling(graph, config)
-    features: SparseMatrix | Tensor
+    features: SparseMatrix | Tensor | MappedFeatures
     if graph.features is None:
         structural = structural_features(graph, config.structural_dim, seed)
         features = torch.from_numpy(structural)
@@ -250,6 +263,13 @@ def fit_inputs(
         scale = _idf(graph.features) if scaling == "tfidf" else np.ones(graph.num_features, "f4")
         scaled = _scale_sparse(graph.features, scaling, scale)
         features = SparseMatrix.from_scipy(scaled)
+    elif _stays_mapped(graph.features):
+        shift, scale = np.zeros(graph.num_features, "f4"), np.ones(graph.num_features, "f4")
+        if scaling == "standard":
+            shift, scale = _reciprocal(*column_moments(graph.features))
+        elif scaling == "tfidf":
+            scale = _idf(sp.csr_matrix(np.asarray(graph.features)))
+        scaled = features = _mapped(graph.features, scaling, shift, scale)
     else:
         x = np.asarray(graph.features, dtype=np.float32)
         shift, scale = np.zeros(x.shape[1], "f4"), np.ones(x.shape[1], "f4")
@@ -262,14 +282,17 @@ def fit_inputs(
     wanted = max(directions, config.diffusion_dim if config.diffusion_steps else 0)
     lead = np.zeros((features.shape[1], 0), dtype=np.float32)
     if wanted:
-        lead = main_directions(scaled, wanted, derive_key(seed, "basis"))
+        if isinstance(features, MappedFeatures):
+            lead = leading_directions(features, min(wanted, *features.shape))
+        else:
+            lead = main_directions(scaled, wanted, derive_key(seed, "basis"))
     basis = np.ascontiguousarray(lead[:, : config.diffusion_dim if config.diffusion_steps else 0])
     steps = config.diffusion_steps
     center, diffused = empty, torch.zeros(graph.num_nodes, 0)
     if steps:
         held = _diffused(features, basis, graph, steps)
         center = held.mean(0).numpy().copy()
-        diffused = _unit(held - torch.from_numpy(center))
+        diffused = _unit(held.sub_(torch.from_numpy(center)))
     fitted = FeatureMap(scaling, steps, shift, scale, basis, center, structural)
     return fitted, NodeInputs(features, diffused), lead[:, :directions]
 
@@ -348,13 +371,29 @@ def main_directions(x: Any, dim: int, key: Any) -> Floats:
 
 
 def _diffused(features: Any, basis: Floats, graph: Graph, steps: int) -> Tensor:
-    held = FeatureRows(features) if isinstance(features, SparseMatrix) else None
     weight = torch.from_numpy(basis)
-    x = held.matmul(weight) if held is not None else features.float() @ weight
-    block = Block.full(graph, self_edge=True)
+    if isinstance(features, SparseMatrix):
+        x = FeatureRows(features).matmul(weight)
+    elif isinstance(features, MappedFeatures):
+        x = features.matmul(weight)
+    else:
+        x = features.float() @ weight
     for _ in range(steps):
-        x = mean_aggregate(x, block)
-    return _unit(x)
+        x = _averaged(x, graph)
+    return F.normalize(x, dim=1)
+
+
+def _averaged(x: Tensor, graph: Graph) -> Tensor:
+    """Average each node with its neighbours, some nodes at a time."""
+    indptr, indices = frozen(graph.indptr, np.int64), frozen(graph.indices)
+    weights = frozen(np.empty(0) if graph.weights is None else graph.weights, np.float32)
+    out = torch.empty_like(x)
+    for first in range(0, len(x), _SPAN):
+        last = min(first + _SPAN, len(x))
+        bounds, columns, given = lead_with_self(indptr, indices, weights, first, last)
+        block = Block(bounds, columns, len(x), True, given if len(weights) else None)
+        out[first:last] = mean_aggregate(x, block)
+    return out
 
 
 def _unit(x: Tensor) -> Tensor:
@@ -375,11 +414,25 @@ def _chosen_scaling(graph: Graph, config: InputConfig) -> Scaling:
     return "tfidf" if counts and float((sample == 0).mean()) > 0.8 else "standard"
 
 
+def _stays_mapped(features: Any) -> bool:
+    """Whether a dense table is too large to be scaled once and kept."""
+    return not sp.issparse(features) and 4 * features.size > KEPT_BYTES
+
+
+def _mapped(features: Any, scaling: Scaling, shift: Floats, scale: Floats) -> MappedFeatures:
+    factor = scale / np.sqrt(np.float32(len(scale))) if scaling == "standard" else scale
+    unit_rows = scaling in ("tfidf", "row")
+    return MappedFeatures(features, shift, factor.astype(np.float32), unit_rows)
+
+
 def _standard(x: Floats) -> tuple[Floats, Floats]:
     """Return the mean of each column and one over its deviation (one for a constant column)."""
     # In float32 a long column with a large mean loses its digits, and what is left of a constant
     # one would be blown up into noise.
-    mean, spread = x.mean(0, dtype=np.float64), x.std(0, dtype=np.float64)
+    return _reciprocal(x.mean(0, dtype=np.float64), x.std(0, dtype=np.float64))
+
+
+def _reciprocal(mean: Any, spread: Any) -> tuple[Floats, Floats]:
     varies = spread > 1e-6 * np.maximum(np.abs(mean), 1e-30)
     scale = np.divide(1.0, spread, out=np.ones_like(spread), where=varies)
     return mean.astype(np.float32), np.minimum(scale, 1e30).astype(np.float32)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from torch import Tensor
 
 from graphham.config import InputConfig
 from graphham.errors import InputError
@@ -44,7 +45,7 @@ def as_matrix(inputs: NodeInputs) -> Any:
     x = inputs.features
     if isinstance(x, SparseMatrix):
         return sp.csr_matrix((x.values, x.indices, x.indptr), shape=x.shape)
-    return x.numpy()
+    return (x if isinstance(x, Tensor) else x.to_tensor()).numpy()
 
 
 def scaled_features(graph: Graph, scaling: str = "auto", seed: int = 0) -> Any:

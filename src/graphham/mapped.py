@@ -1,0 +1,133 @@
+"""Dense features that stay on disk: scaled row by row when a batch asks for them.
+
+A table of a few hundred megabytes is scaled once and kept. A larger one (or one in float16) is left
+where it is, mapped from its store, and each gathered row is scaled on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from graphham.jit import Array, frozen, jit, prefetch
+
+Floats = npt.NDArray[np.float32]
+# Tables that take more than this as float32 stay where they are.
+KEPT_BYTES = 256 << 20
+_ROWS = 1 << 16
+_AHEAD = 8
+
+
+@dataclass(frozen=True, eq=False)
+class MappedFeatures:
+    """A large dense feature table and how its rows are scaled.
+
+    Args:
+        raw: ``(num_nodes, num_features)`` table, usually mapped from a file.
+        shift: ``(num_features,)`` subtracted first.
+        factor: ``(num_features,)`` multiplied then.
+        unit_rows: Whether rows are divided by their length at last.
+    """
+
+    raw: npt.NDArray[Any]
+    shift: Floats
+    factor: Floats
+    unit_rows: bool
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and columns."""
+        return int(self.raw.shape[0]), int(self.raw.shape[1])
+
+    def rows(self, selection: Any) -> Tensor:
+        """Return the ``(len(selection), num_features)`` scaled rows."""
+        chosen = frozen(selection, np.int64)
+        if self.raw.dtype != np.float32:
+            return self._scaled(self.raw[chosen])
+        out = np.empty((len(chosen), self.shape[1]), dtype=np.float32)
+        _gather_scaled(frozen(self.raw), chosen, self.shift, self.factor, out)
+        return self._finished(out)
+
+    def span(self, first: int, last: int) -> Tensor:
+        """Return the scaled rows ``first`` to ``last - 1``."""
+        return self._scaled(self.raw[first:last])
+
+    def spans(self) -> Iterator[Tensor]:
+        """Yield all scaled rows, some tens of thousands at a time."""
+        for first in range(0, len(self.raw), _ROWS):
+            yield self.span(first, min(first + _ROWS, len(self.raw)))
+
+    def matmul(self, weight: Tensor) -> Tensor:
+        """Return ``(num_nodes, out)`` features times ``(num_features, out)`` weights."""
+        out = torch.empty(len(self.raw), weight.shape[1])
+        place = 0
+        for part in self.spans():
+            torch.mm(part, weight, out=out[place : place + len(part)])
+            place += len(part)
+        return out
+
+    def to_tensor(self) -> Tensor:
+        """Return the whole scaled table in memory."""
+        return torch.cat(list(self.spans()))
+
+    def _scaled(self, part: npt.NDArray[Any]) -> Tensor:
+        out = part.astype(np.float32)
+        out -= self.shift
+        out *= self.factor
+        return self._finished(out)
+
+    def _finished(self, out: Floats) -> Tensor:
+        if self.unit_rows:
+            out /= np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-12)
+        return torch.from_numpy(out)
+
+
+def column_moments(
+    raw: npt.NDArray[Any],
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Return mean and deviation of each column, piece by piece in float64."""
+    total = np.zeros(raw.shape[1])
+    for first in range(0, len(raw), _ROWS):
+        total += raw[first : first + _ROWS].astype(np.float64).sum(0)
+    mean = total / len(raw)
+    squares = np.zeros(raw.shape[1])
+    for first in range(0, len(raw), _ROWS):
+        squares += ((raw[first : first + _ROWS] - mean) ** 2).sum(0)
+    return mean, np.sqrt(squares / len(raw))
+
+
+def leading_directions(features: MappedFeatures, dim: int) -> Floats:
+    """Return the ``(num_features, dim)`` leading right singular vectors, from the Gram matrix.
+
+    One pass over the table; signs are fixed by the largest entry of each direction.
+    """
+    columns = features.shape[1]
+    gram = np.zeros((columns, columns))
+    for part in features.spans():
+        held = part.numpy()
+        gram += held.T @ held
+    if columns <= dim:
+        return np.eye(columns, dtype=np.float32)
+    values, vectors = np.linalg.eigh(gram)
+    lead = vectors[:, np.argsort(-values)[:dim]]
+    top = lead[np.abs(lead).argmax(0), np.arange(dim)]
+    return np.ascontiguousarray(lead * np.where(top < 0, -1.0, 1.0), dtype=np.float32)
+
+
+@jit
+def _gather_scaled(raw: Array, chosen: Array, shift: Array, factor: Array, out: Array) -> None:
+    count, width = out.shape
+    for r in range(count):
+        if r + _AHEAD < count:
+            base = chosen[r + _AHEAD] * width
+            for line in range(0, width, 16):
+                prefetch(raw, base + line)
+        row = chosen[r]
+        for d in range(width):
+            out[r, d] = (raw[row, d] - shift[d]) * factor[d]

@@ -1,0 +1,80 @@
+"""Shards of a batch and row ranges of a table, in one process."""
+
+import numpy as np
+import pytest
+import torch
+
+from graphham.errors import InputError
+from graphham.fitting import _make_model, fit_graph, plan_fit, start_parameters
+from graphham.inputs import fit_inputs
+from graphham.parallel.ranks import ALONE, Ranks
+from graphham.parallel.tables import RowShards
+from graphham.trainer import Trainer
+from reference.graphs import planted, small_config
+
+GRAPH = planted().graph
+SHARDED = {
+    "train.batch": "sampled",
+    "train.batch_size": 50,
+    "train.fanouts": (5, 4),
+    "train.shards": 3,
+}
+
+
+def test_a_fit_in_shards_finds_the_planted_groups():
+    settings = {**SHARDED, "train.epochs": 30}
+    result = fit_graph(GRAPH, small_config(settings)).result
+    again = fit_graph(GRAPH, small_config({**settings, "train.workers": 3})).result
+    np.testing.assert_array_equal(result.embedding, again.embedding)
+    from sklearn.metrics import normalized_mutual_info_score
+
+    assert normalized_mutual_info_score(GRAPH.labels.codes, result.groups[0]) > 0.8
+
+
+def test_the_whole_graph_per_step_is_not_cut():
+    with pytest.raises(InputError, match=r"train.shards = 3 cuts sampled batches"):
+        plan_fit(GRAPH, small_config({"train.batch": "full", "train.shards": 3}))
+    plan = plan_fit(GRAPH, small_config({"train.shards": 3}))
+    assert plan.config.train.batch == "sampled"
+
+
+def test_more_processes_than_shards_are_refused():
+    config = plan_fit(GRAPH, small_config(SHARDED)).config
+    features, inputs, lead = fit_inputs(GRAPH, config.inputs, 0, 8)
+    model, tables = _make_model(GRAPH, config, features, inputs, "inductive")
+    start_parameters(model, inputs, GRAPH, lead)
+    with pytest.raises(InputError, match="4 processes cannot share 3 shards"):
+        Trainer(model, GRAPH, inputs, config, tables, ranks=Ranks(0, 4))
+
+
+@pytest.mark.parametrize("per_node", [1, 3])
+def test_a_table_makes_one_adagrad_step_with_the_sum_of_all_shards(per_node):
+    table = RowShards(40, per_node, 5, 7, ALONE, "cpu")
+    before = table.weight.clone()
+    rng = np.random.default_rng(0)
+    nodes = [torch.from_numpy(rng.integers(-1, 40, (6, 2))) for _ in range(4)]
+    table.fetch(nodes)
+    expected = torch.zeros_like(before)
+    for shard in range(2):
+        total = torch.zeros(())
+        for looked in nodes[2 * shard : 2 * shard + 2]:
+            rows = looked[looked >= 0] * per_node + int(rng.integers(per_node))
+            factor = torch.from_numpy(rng.standard_normal((len(rows), 5)).astype("f4"))
+            found = table.look_up(rows)
+            torch.testing.assert_close(found.detach(), before[rows], atol=0, rtol=0)
+            total = total + (found * factor).sum()
+            expected.index_add_(0, rows, factor)
+        total.backward()
+        table.end_shard()
+    table.step(0.1)
+    squares = expected.square().mean(1)
+    moved = before - 0.1 * expected / (squares.sqrt() + 1e-8)[:, None]
+    torch.testing.assert_close(table.weight, moved)
+    torch.testing.assert_close(table.squares, squares)
+
+
+def test_ranges_of_a_table_are_drawn_alike_whoever_owns_them():
+    whole = RowShards(10_000, 2, 4, 7, ALONE, "cpu").weight
+    parts = [RowShards(10_000, 2, 4, 7, Ranks(r, 3), "cpu") for r in range(3)]
+    assert [p.last for p in parts[:-1]] == [p.first for p in parts[1:]]
+    torch.testing.assert_close(torch.cat([p.weight for p in parts]), whole, atol=0, rtol=0)

@@ -1,0 +1,64 @@
+"""Feature tables that stay on disk give what tables in memory give."""
+
+import numpy as np
+import pytest
+import torch
+
+from graphham import inputs
+from graphham.config import InputConfig
+from graphham.fitting import fit_graph
+from graphham.inputs import _scale_dense, _standard, fit_inputs, main_directions
+from graphham.mapped import MappedFeatures, column_moments, leading_directions
+from graphham.store import open_store, write_store
+from reference.graphs import planted, small_config
+
+TRUTH = planted(300, features="gaussian", dim=20)
+TABLE = TRUTH.graph.features * np.float32(3) + np.float32(5)
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("scaling", ["none", "row", "standard", "tfidf"])
+def test_rows_are_scaled_as_the_whole_table_is(kind, scaling):
+    raw = TABLE.astype(kind)
+    shift, scale = _standard(raw) if scaling == "standard" else (np.zeros(20), np.full(20, 0.7))
+    shift, scale = shift.astype("f4"), scale.astype("f4")
+    if scaling in ("none", "row"):
+        scale = np.ones(20, dtype="f4")
+    whole = _scale_dense(raw.astype("f4"), scaling, shift, scale)
+    mapped = inputs._mapped(raw, scaling, shift, scale)
+    chosen = np.array([7, 0, 299, 7])
+    np.testing.assert_allclose(mapped.rows(chosen), whole[chosen], atol=1e-6)
+    np.testing.assert_allclose(mapped.span(5, 50), whole[5:50], atol=1e-6)
+    np.testing.assert_allclose(mapped.to_tensor(), whole, atol=1e-6)
+    weight = torch.randn(20, 3)
+    np.testing.assert_allclose(mapped.matmul(weight), whole @ weight.numpy(), atol=1e-5)
+
+
+def test_moments_and_directions_are_those_of_the_table():
+    mean, spread = column_moments(TABLE)
+    np.testing.assert_allclose(mean, TABLE.mean(0), rtol=1e-5)
+    np.testing.assert_allclose(spread, TABLE.std(0), rtol=1e-5)
+    flat = MappedFeatures(TABLE, np.zeros(20, "f4"), np.ones(20, "f4"), False)
+    lead, known = leading_directions(flat, 4), main_directions(TABLE, 4, 0)
+    # The same space: each direction is a combination of the known ones.
+    cosines = np.linalg.svd(lead.T @ known, compute_uv=False)
+    np.testing.assert_allclose(cosines[:2], 1, atol=1e-3)
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32])
+def test_a_fit_on_a_store_leaves_large_tables_on_disk(kind, tmp_path, monkeypatch):
+    from dataclasses import replace
+
+    graph = replace(TRUTH.graph, features=TABLE.astype(kind))
+    opened = open_store(write_store(graph, tmp_path / "store"))
+    monkeypatch.setattr(inputs, "KEPT_BYTES", 0)
+    _, held, _ = fit_inputs(opened, InputConfig(), 0)
+    assert np.shares_memory(held.features.raw, opened.features)
+    settings = {"train.batch": "sampled", "train.epochs": 20, "train.batch_size": 64}
+    result = fit_graph(opened, small_config(settings)).result
+    monkeypatch.undo()
+    kept = fit_graph(graph, small_config(settings)).result
+    from sklearn.metrics import normalized_mutual_info_score
+
+    for found in (result, kept):
+        assert normalized_mutual_info_score(TRUTH.levels[0], found.groups[0]) > 0.8
