@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import normalized_mutual_info_score
 
+from graphham import seeding
 from graphham.seeding import _link_tables, _share_out, find_seeds
 from reference.graphs import planted, random_graph, relinked
 
@@ -153,3 +154,20 @@ def test_children_are_shared_out_by_size(sizes, more):
     ratio = sizes / children
     for giver in np.flatnonzero(children > 1):
         assert sizes[giver] / (children[giver] - 1) >= ratio.max() - 1e-9
+
+
+def test_a_large_graph_is_seeded_like_a_small_one(monkeypatch):
+    """Reading the links in place and centring in place must not change what is found."""
+    truth = planted(300)
+    rng = np.random.default_rng(0)
+    spots = rng.standard_normal((6, 10)).astype(np.float32)
+    x = spots[truth.levels[0]] + 0.3 * rng.standard_normal((300, 10)).astype(np.float32)
+    usual = find_seeds([x, x], truth.graph, (6, 2), 3, 8.0)
+    monkeypatch.setattr(seeding, "_LARGE", 0)
+    kept = x.copy()
+    large = find_seeds([x.copy(), kept[:]], truth.graph, (6, 2), 3, 8.0)
+    np.testing.assert_array_equal(kept, x)  # a view belongs to somebody else
+    for one, other in zip(usual.codes, large.codes, strict=True):
+        np.testing.assert_array_equal(one, other)
+    for one, other in zip(usual.tables + usual.centers, large.tables + large.centers, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-4)

@@ -17,10 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from graphham.graph import Graph
+from graphham.jit import frozen
 from graphham.keys import derive_key
 from graphham.kmeans import Codes, Floats, kmeans
+from graphham.layer_kernels import neighbor_mean
 
 _ROUNDS = 10
+# Graphs with more stored links than this are refined without copies of their size.
+_LARGE = 20_000_000
 _WITNESSES = 64.0
 
 
@@ -59,7 +63,8 @@ def find_seeds(
         scale: Scale of the cosine affinities.
         listen: Whether nodes hear their neighbours' groups.
     """
-    held = [_centered(level) for level in states]
+    large = graph.num_stored > _LARGE and graph.weights is None and not graph.directed
+    held = [_centered_in_place(x) if large else _centered(x) for x in states]
     leaves, parents = _cluster(held, counts, key)
     return _refine(held, graph, counts, leaves, parents, scale, listen)
 
@@ -106,7 +111,11 @@ def _refine(
     listen: bool,
 ) -> Seeds:
     """Alternate between group vectors and memberships, each node on a path of the tree."""
-    adjacency = graph.adjacency().astype(np.float32)
+    adjacency: Any
+    if graph.num_stored > _LARGE and graph.weights is None and not graph.directed:
+        adjacency = Links(graph)
+    else:
+        adjacency = graph.adjacency().astype(np.float32)
     if graph.directed:
         adjacency = (adjacency + adjacency.T).tocsr()
     if graph.weights is not None and adjacency.nnz:
@@ -137,6 +146,34 @@ def _refine(
         allowed = parents[level][None, :] == codes[-1][:, None]
         codes.append(np.where(allowed, levels[level], -1.0).argmax(1))
     return Seeds(centers, parents, tables, codes[::-1])
+
+
+class Links:
+    """The links of a large plain graph, as much of a sparse matrix as the refinement needs.
+
+    SciPy would want a number per link beside the neighbour; this reads the graph where it is.
+
+    Args:
+        graph: An undirected graph without weights.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.indptr = frozen(graph.indptr, np.int64)
+        self.indices = frozen(graph.indices)
+        self.degrees = graph.degrees().astype(np.float32)
+
+    def sum(self, axis: int) -> Floats:
+        """Return the degrees."""
+        return self.degrees
+
+    def __matmul__(self, values: Floats) -> Floats:
+        """Return the sum of each node's neighbours' rows."""
+        held = frozen(values, np.float32)
+        out = np.empty(held.shape, dtype=np.float32)
+        weights = frozen(np.empty(0, dtype=np.float32))
+        neighbor_mean(self.indptr, self.indices, weights, 0, len(out), held, out)
+        out *= self.degrees[:, None]
+        return out
 
 
 def _link_tables(
@@ -181,6 +218,17 @@ def _lift(paths: Floats, ancestor: Codes, count: int) -> Floats:
 
 def _centered(x: Floats) -> Floats:
     return _unit(x - x.mean(0))
+
+
+def _centered_in_place(x: Floats) -> Floats:
+    """Centre a large array where it is, unless somebody else reads it too."""
+    out = x if x.base is None and x.flags.writeable else x.copy()
+    mean = out.mean(0, dtype=np.float64).astype(np.float32)
+    for first in range(0, len(out), 1 << 16):
+        part = out[first : first + (1 << 16)]
+        part -= mean
+        part /= np.maximum(np.linalg.norm(part, axis=1, keepdims=True), 1e-9)
+    return out
 
 
 def _unit(x: Floats) -> Floats:
