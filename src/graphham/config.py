@@ -55,6 +55,14 @@ class ModelConfig(_Section):
     class_activation: Literal["relu", "identity"] = Field(
         "relu", description="what the classifier reads: the positive part of the states, or all"
     )
+    class_steps: int | None = Field(
+        None,
+        ge=0,
+        le=100,
+        description="steps over which class scores are averaged along edges, a tenth staying at "
+        "home each time; when absent 10 where fewer than a fifth of the nodes have labels to train "
+        "on, else 0. Sampled steps train without",
+    )
     self_edge: bool = Field(True, description="a node attends to itself too (A5)")
     residual: bool | None = Field(
         None,
@@ -297,7 +305,8 @@ class RunConfig(_Section):
 # What separates a preset from the field defaults above, by task.
 _CLASSIFY: dict[str, Any] = {
     "model": {"init": "glorot"},
-    "loss": {"context_weight": 0.2},
+    # Labels pull the levels apart more than contexts do, so the constraints weigh more.
+    "loss": {"context_weight": 0.2, "must_link_weight": 1.5, "cannot_link_weight": 1.5},
     "train": {
         "lr": 0.02,
         "average": 0.95,
@@ -311,6 +320,7 @@ _PAPER: dict[str, Any] = {
         "init": "glorot",
         "residual": False,
         "class_activation": "identity",
+        "class_steps": 0,
         "membership_input": "state",
         "affinity": "dot",
         "straight_through": True,

@@ -99,11 +99,11 @@ class Encoder:
         logs = whole.log_evidence(reading.affinities, ROUNDS)
         with torch.no_grad():
             # Before the states are scaled to unit vectors where they stand.
-            prediction, confidence = self._predict(reading.states)
+            prediction, confidence = self._predict(reading.states, graph)
             return make_result(self.model, graph, reading, logs, prediction, confidence)
 
     def _predict(
-        self, states: npt.NDArray[np.float32]
+        self, states: npt.NDArray[np.float32], graph: Graph
     ) -> tuple[Labels | None, npt.NDArray[Any] | None]:
         if self.model.classifier is None:
             return None, None
@@ -113,6 +113,8 @@ class Encoder:
             held = torch.from_numpy(states[first : first + SPAN]).to(device)
             parts.append(self.model.class_logits([held]).cpu())
         logits = torch.cat(parts)
+        if self.config.model.class_steps:
+            logits = self.model.spread(logits, Block.full(graph, self.config.model.self_edge))
         if not self.is_multi:
             confidence, codes = logits.softmax(1).max(1)
             labels = Labels(self.classes, codes=codes.numpy().astype(np.int32))

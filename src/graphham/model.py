@@ -16,9 +16,11 @@ from graphham.config import RunConfig
 from graphham.context import ContextDecoder, ContextTable
 from graphham.inputs import FeatureRows
 from graphham.membership import combine_levels, neighbor_evidence
+from graphham.ops import mean_aggregate
 from graphham.seeding import Seeds
 
 _CENTER_MOMENTUM = 0.1
+_AT_HOME = 0.1  # the usual restart of personalised PageRank on citation graphs
 
 
 @dataclass(frozen=True, eq=False)
@@ -317,6 +319,23 @@ class GraphHAMNet(nn.Module):
         if generator is not None:
             joined = self._dropped(joined, generator)
         logits: Tensor = self.classifier(joined)
+        return logits
+
+    def spread(self, logits: Tensor, block: Block) -> Tensor:
+        """Average class logits along edges, as personalised PageRank would spread them.
+
+        With few labels most nodes have none within the reach of the layers; this adds reach without
+        adding parameters.
+
+        Args:
+            logits: ``(num_targets, num_classes)`` what each node's own states say.
+            block: The neighbourhood; unless its sources are its targets, nothing is averaged.
+        """
+        if block.num_sources != block.num_targets:
+            return logits
+        own = logits
+        for _ in range(self.config.model.class_steps or 0):
+            logits = torch.lerp(mean_aggregate(logits, block), own, _AT_HOME)
         return logits
 
     def decoder(self, level: int) -> ContextDecoder:

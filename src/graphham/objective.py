@@ -139,7 +139,11 @@ def loss_parts(
         members = step.members.cpu()
         chosen = members[truth.training[torch.from_numpy(step.rows)[members]]]
         here = chosen.to(step.members.device)
-        logits = model.class_logits([state[here] for state in output.states], generator)
+        if config.model.class_steps:
+            logits = model.class_logits(output.states, generator)
+            logits = model.spread(logits, step.batch.blocks[-1])[here]
+        else:
+            logits = model.class_logits([state[here] for state in output.states], generator)
         wanted_labels = truth.targets[torch.from_numpy(step.rows)[chosen]].to(logits.device)
         parts["class"] = config.loss.class_weight * class_loss(logits, wanted_labels)
     return parts

@@ -36,8 +36,8 @@ class LabelValidator:
         rows = self.truth.validation
         with torch.no_grad():
             model.eval()
-            states = [one.output[rows] for one in model.encode(batch)]
-            logits = model.class_logits(states).cpu()
+            logits = model.class_logits([one.output for one in model.encode(batch)])
+            logits = model.spread(logits, batch.blocks[-1])[rows].cpu()
         wanted = self.truth.targets[rows]
         loss = float(class_loss(logits, wanted))
         if not self.truth.is_multi:

@@ -161,11 +161,7 @@ class GraphHAMMethod(Method):
         if self.class_scores_ is not None:
             state["outputs.class_scores"] = self.class_scores_
         if self._clues is not None and self._weights is not None:
-            state.update(self._clues.state())
-            state["links.center"], state["links.weight"] = (
-                self._weights.center,
-                self._weights.weight,
-            )
+            state |= {**self._clues.state(), **self._weights.state()}
         about = {
             "name": self.name,
             "settings": self.get_params(),
@@ -192,7 +188,7 @@ class GraphHAMMethod(Method):
         self._clues = self._weights = None
         if "links.weight" in state:
             self._clues = LinkClues.from_state(state)
-            self._weights = LinkWeights(state["links.center"], state["links.weight"])
+            self._weights = LinkWeights.from_state(state)
         self._fitted = None
 
 
@@ -249,6 +245,7 @@ def _class_scores(fitted: Fitted) -> Floats:
             model.eval()
             batch = full_batch(model, fitted.inputs, fitted.graph)
             logits = model.class_logits([one.output for one in model.encode(batch)])
+            logits = model.spread(logits, batch.blocks[-1])
             scores = logits.sigmoid() if fitted.encoder.is_multi else logits.softmax(1)
     finally:
         torch.set_num_threads(threads)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from graphham.baselines.base import Method
 
 Rows = npt.NDArray[np.int64]
-_QUERIES_AT_ONCE = 1 << 15
+_QUERIES_AT_ONCE = 1 << 13
 
 
 def measure_links(
