@@ -78,3 +78,19 @@ def test_ranges_of_a_table_are_drawn_alike_whoever_owns_them():
     parts = [RowShards(10_000, 2, 4, 7, Ranks(r, 3), "cpu") for r in range(3)]
     assert [p.last for p in parts[:-1]] == [p.first for p in parts[1:]]
     torch.testing.assert_close(torch.cat([p.weight for p in parts]), whole, atol=0, rtol=0)
+
+
+def test_traffic_counts_what_a_step_really_packs(monkeypatch):
+    from graphham.parallel import shards
+    from graphham.parallel.traffic import step_traffic
+
+    sizes = []
+    gather = Ranks.gather
+    monkeypatch.setattr(Ranks, "gather", lambda self, v: sizes.append(v.nbytes) or gather(self, v))
+    config = small_config({**SHARDED, "train.epochs": 1, "model.nesting": "none"})
+    fitted = fit_graph(GRAPH, config)
+    found = step_traffic(fitted.encoder.model, shards=3, processes=4)
+    assert shards.PARTS == 32
+    # Alone, one process packs all three shards; of four, each gets one shard from three others.
+    assert found.gradients == max(sizes)
+    assert step_traffic(fitted.encoder.model, 3, 1).gradients == 0

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from graphham.trainer import Trainer
 
 # Room for the loss parts of a shard; a process whose shards are empty cannot know their number.
-_PARTS = 32
+PARTS = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +157,7 @@ class ShardedSteps:
     def _summed(self, rows: list[Tensor]) -> tuple[Tensor, list[float]]:
         """Add up all shards' rows in the order of shards, whoever made them."""
         fixed = sum(p.numel() for p in self.parameters) + sum(b.numel() for b in self.running)
-        width = fixed + _PARTS
+        width = fixed + PARTS
         held = torch.zeros(max(self.sizes), width, device=self.trainer.config.device)
         for place, row in enumerate(rows):
             held[place, : len(row)] = row

@@ -1,0 +1,42 @@
+"""What a step of several processes sends, by arithmetic from the settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from graphham.model import GraphHAMNet
+from graphham.parallel.shards import PARTS
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Bytes one process receives per step.
+
+    Args:
+        gradients: Rows of dense gradients, running means and loss parts of the other processes.
+        tables: Context vectors fetched and gradients sent, for tables with free vectors.
+    """
+
+    gradients: int
+    tables: int
+
+
+def step_traffic(model: GraphHAMNet, shards: int, processes: int, context_rows: int = 0) -> Traffic:
+    """Return what a step sends to one process.
+
+    Args:
+        model: The network.
+        shards: ``train.shards``.
+        processes: Number of processes.
+        context_rows: Distinct context nodes of one shard and level; 0 without tables.
+    """
+    dense = sum(p.numel() for p in model.parameters())
+    dense += sum(b.numel() for name, b in model.named_buffers() if name.startswith("center_"))
+    own = -(-shards // processes)
+    others = processes - 1
+    width = model.config.layer_dim
+    away = others / processes
+    rows = context_rows * own * len(model.groups)
+    # A vector comes, its gradient goes; the row number (8 bytes) travels with each.
+    tables = int(away * rows * 2 * (4 * width + 8)) if context_rows else 0
+    return Traffic(4 * (dense + PARTS) * own * others, tables)
