@@ -155,11 +155,12 @@ def plan_fit(
     train = config.train
     updates: dict[str, Any] = {}
     if train.feature_dropout is None:
-        updates["feature_dropout"] = _by_size(n, 0.8 if config.task == "embed" else 0.7, 0.5, 0.2)
+        small, fall, least = (0.8, 0.5, 0.2) if config.task == "embed" else (0.7, 0.7, 0.1)
+        updates["feature_dropout"] = _by_size(n, small, fall, least)
     if train.edge_dropout is None:
         updates["edge_dropout"] = _by_size(n, 0.5 if config.task == "embed" else 0.3, 0.35, 0.1)
     if train.dropout is None:
-        updates["dropout"] = 0.5 if config.task == "embed" else _by_size(n, 0.5, 0.15, 0.2)
+        updates["dropout"] = 0.5 if config.task == "embed" else _by_size(n, 0.5, 0.35, 0.1)
     if train.weight_decay is None:
         decay = 0.0 if config.task == "embed" else 5e-4 * min(1.0, 2708 / n)
         updates["weight_decay"] = float(f"{decay:.2g}")
