@@ -74,6 +74,7 @@ def open_page(chromium: Any, width: int, theme: str) -> Any:
     """Return a new page of a size and theme; what goes wrong in it is printed."""
     size = {"width": width, "height": SIZES[width]}
     page = chromium.new_context(viewport=size, color_scheme=theme).new_page()
+    page.set_default_timeout(300_000)  # also on a busy machine
     page.on("pageerror", lambda error: print("page error:", error, file=sys.stderr))
     return page
 
@@ -81,9 +82,11 @@ def open_page(chromium: Any, width: int, theme: str) -> Any:
 def show(page: Any, address: str) -> None:
     """Open an address and wait until everything is drawn."""
     page.goto("about:blank")
-    page.goto(address)
-    page.wait_for_selector("html[data-ready=yes]", state="attached", timeout=120_000)
-    page.wait_for_function("(document.documentElement.dataset.busy || 'no') === 'no'")
+    page.goto(address, wait_until="commit")
+    page.wait_for_selector("html[data-ready=yes]", state="attached", timeout=300_000)
+    page.wait_for_function(
+        "(document.documentElement.dataset.busy || 'no') === 'no'", timeout=300_000
+    )
     page.wait_for_timeout(700)
 
 

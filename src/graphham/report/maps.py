@@ -21,6 +21,9 @@ ColorBy: TypeAlias = int | Literal["label", "concentration"]
 
 # Points drawn on one map; a browser stays quick and the report stays a few megabytes.
 MAX_POINTS = 12_000
+_LEGEND_COLUMNS, _LEGEND_LINE = 3, 19
+# A column of the legend holds this many signs; the pointer shows all of them.
+_LEGEND_TEXT = 24
 
 
 def node_map(run: AnyRun, color: ColorBy = 1, boundary: bool = True) -> Figure:
@@ -41,23 +44,33 @@ def node_map(run: AnyRun, color: ColorBy = 1, boundary: bool = True) -> Figure:
     if boundary:
         edge = np.flatnonzero(view.result.concentration[rows] <= view.boundary_bar)
         size = _point_size(len(rows)) + 2
-        line = {"width": 1.2 if len(rows) < 4_000 else 0.8, "color": "#222222"}
+        # Where thousands of points crowd, full rings would hide what they mark.
+        is_crowded = len(rows) >= 4_000
+        line = {"width": 0.7 if is_crowded else 1.2, "color": "#222222"}
         ring = {"size": size, "color": "rgba(0,0,0,0)", "line": line}
+        ring["opacity"] = 0.45 if is_crowded else 1.0
         marked = _points("boundary nodes", xy[edge], [text[int(i)] for i in edge], ring)
         marked.meta = {"role": "boundary"}
         traces.append(marked)
-    # High enough for its legend: an entry that must be scrolled to is lost on paper.
-    entries = 0 if color == "concentration" else len(traces)
-    figure = blank_figure(traces, height=min(900, max(480, 60 + 19 * entries)))
+    # The legend stands below in columns, whole: an entry that must be scrolled to is lost on paper.
+    lines = 0 if color == "concentration" else -(-len(traces) // _LEGEND_COLUMNS)
+    figure = blank_figure(traces, height=440 + _LEGEND_LINE * lines)
     hidden = {"visible": False, "constrain": "domain"}
     figure.update_xaxes(**hidden)
     figure.update_yaxes(**hidden, scaleanchor="x")
     figure.update_layout(
-        # The tool buttons stand above the legend, not on it.
-        margin={"l": 4, "r": 4, "t": 34, "b": 4},
+        margin={"l": 4, "r": 4, "t": 8, "b": 12 + _LEGEND_LINE * lines},
         dragmode="pan",
         showlegend=color != "concentration",
-        legend={"itemsizing": "constant", "font": {"size": 11}, "tracegroupgap": 0},
+        legend={
+            "itemsizing": "constant",
+            "font": {"size": 10},
+            "orientation": "h",
+            "x": 0,
+            "y": 0,
+            "yanchor": "top",
+            "entrywidth": 135,
+        },
     )
     return figure
 
@@ -107,7 +120,7 @@ def _class_traces(
         members = np.flatnonzero(codes == code)
         if len(members):
             style = {"size": _point_size(len(rows)), "color": colors[code], "opacity": 0.85}
-            shown = plot_text(name, SHORT)
+            shown = plot_text(name, _LEGEND_TEXT)
             yield _points(shown, xy[members], [text[int(i)] for i in members], style)
 
 

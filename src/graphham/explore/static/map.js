@@ -193,6 +193,12 @@ export class MapView {
 
   listen() {
     this.listening = true;
+    // The notes below grow and shrink, and the map gives them room.
+    let timer = 0;
+    new ResizeObserver(() => {
+      clearTimeout(timer);
+      timer = window.setTimeout(() => this.inTurn(() => Plotly.Plots.resize(this.root)), 60);
+    }).observe(this.root);
     const tip = byId("tip");
     const rowOf = (point) => (this.rows[point.curveNumber] ? this.rows[point.curveNumber][point.pointNumber] : undefined);
     this.root.on("plotly_hover", (event) => {

@@ -29,11 +29,10 @@
     const first = figure.data[0];
     layout.font.size = 11;
     if (first.type.startsWith("scatter") && layout.showlegend !== false && figure.data.length > 1 && layout.xaxis.visible === false) {
-      const long = Math.max(...figure.data.map((t) => t.name.length)) > 20;
-      const lines = long ? figure.data.length : Math.ceil(figure.data.length / 2);
+      const lines = Math.ceil(figure.data.length / 2);
       layout.height = 330 + 19 * lines;
       layout.margin.b = 8 + 19 * lines;
-      layout.legend = { ...layout.legend, orientation: "h", x: 0, y: 0, yanchor: "top", entrywidth: long ? 300 : 150, font: { size: 10 } };
+      layout.legend = { ...layout.legend, orientation: "h", x: 0, y: 0, yanchor: "top", entrywidth: 130, maxheight: 40 + 19 * lines, font: { size: 10 } };
     } else if (first.type.startsWith("scatter") && layout.xaxis.visible === false) {
       layout.height = 340;
       if (first.marker.colorbar) first.marker.colorbar = { ...first.marker.colorbar, orientation: "h", y: -0.02, yanchor: "top", thickness: 8, len: 0.9 };
@@ -71,6 +70,8 @@
     }
     const layout = figure.layout;
     layout.autosize = true;
+    // Half of the height is the most a legend takes by itself; ours has its own room.
+    if (layout.legend && layout.legend.entrywidth) layout.legend.maxheight = 0.9 * layout.height;
     if (narrow()) fitPhone(figure, layout);
     await Plotly.newPlot(plot, figure.data, layout, {
       responsive: true,
@@ -83,7 +84,18 @@
   }
   if (dark.matches) await restyle(true);
   dark.addEventListener("change", (event) => restyle(event.matches));
-  window.addEventListener("beforeprint", () => restyle(false));
-  window.addEventListener("afterprint", () => restyle(dark.matches));
+  // A sheet of paper is narrower than most screens, and nothing redraws by itself for it.
+  const PAPER = 690;
+  const wide = () => Array.from(document.querySelectorAll(".plot.drawn")).filter((plot) => plot._fullLayout.width > PAPER);
+  let narrowed = [];
+  window.addEventListener("beforeprint", () => {
+    narrowed = wide();
+    for (const plot of narrowed) Plotly.relayout(plot, { width: PAPER });
+    restyle(false);
+  });
+  window.addEventListener("afterprint", () => {
+    for (const plot of narrowed) Plotly.relayout(plot, { width: null, autosize: true });
+    restyle(dark.matches);
+  });
   document.documentElement.dataset.ready = "yes";
 })();
