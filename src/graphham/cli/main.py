@@ -10,6 +10,7 @@ import typer
 import graphham
 from graphham.cli import data, demo, evaluate, fit, ingest, look, outputs
 from graphham.cli.failures import run_safely
+from graphham.cli.processes import is_member, leave
 
 app = typer.Typer(
     name="graphham",
@@ -66,4 +67,6 @@ def main(arguments: list[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a terminal that cannot show a sign must not stop us
             stream.reconfigure(errors="replace")
+    if arguments is None and is_member():
+        leave(lambda: run_safely(app, arguments))
     return run_safely(app, arguments)

@@ -15,9 +15,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from graphham.errors import InputError
 
@@ -38,6 +38,27 @@ def is_child() -> bool:
 def is_first() -> bool:
     """Whether this process is the one that talks to the user."""
     return int(os.environ.get("RANK", "0")) == 0
+
+
+def is_member() -> bool:
+    """Whether this process is one of several, whoever started them."""
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1
+
+
+def leave(work: Callable[[], int]) -> NoReturn:
+    """Do the work and end the process at once with its exit code.
+
+    The threads of torch.distributed may outlive the interpreter by a moment, and then abort a
+    process that has done everything right ("terminate called without an active exception").
+    """
+    try:
+        code: Any = work()
+    except SystemExit as error:
+        code = error.code
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code if isinstance(code, int) else int(code is not None))
 
 
 def run_processes(count: int, arguments: list[str]) -> None:
