@@ -11,12 +11,13 @@ from pathlib import Path
 import docs_core
 import docs_presets
 import docs_readme
+import docs_scaling
 import docs_settings
 
 
 def outputs() -> dict[Path, str]:
     """Return every generated file that is kept in git, with what it should hold."""
-    modules = (docs_settings, docs_presets, docs_core, docs_readme)
+    modules = (docs_settings, docs_presets, docs_core, docs_readme, docs_scaling)
     return {path: text for module in modules for path, text in module.outputs().items()}
 
 
