@@ -33,7 +33,10 @@ CASES = {
     "walks": Case("Random walks", "walks", _PEERS, 4),
     "attention": Case("The attention block", "attention", _PEERS, 4),
     "workers": Case("Several workers", "workers", _OWN, 4),
-    "training": Case("The training step against GAT", "training", _PEERS, 5),
+    "training": Case("The training step against GAT", "training", _PEERS, 4, _PAPER),
+    "training-default": Case(
+        "The training step against GAT, default preset", "training", _PEERS, 6, _DEFAULT
+    ),
     "inference": Case("All nodes at Amazon size", "inference", _OWN, 3, _PAPER),
     "inference-default": Case(
         "All nodes at Amazon size, default preset", "inference", _OWN, 3, _DEFAULT

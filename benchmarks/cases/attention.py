@@ -61,7 +61,9 @@ def _attention(
         layer = MembershipAttention(DIM, DIM, GROUPS, heads, group_score=score)  # type: ignore[arg-type]
         sides[name] = timed(_ours(layer, block, x, z, incoming, needs_input))
     if with_peer:
-        sides |= _gat_sides(block, x, incoming, heads, needs_input, not context.quick)
+        # Compiling takes longer than all that is timed, so it is done for one head only.
+        compiled = heads == 1 and not context.quick
+        sides |= _gat_sides(block, x, incoming, heads, needs_input, compiled)
     probe = RoofProbe(DIM, block.num_sources)
     samples = interleave({**sides, **probe.sides()}, context.rounds(5))
     row = 4 * DIM

@@ -32,7 +32,7 @@ def measure(context: Context) -> Result:
     torch.set_num_threads(1)
     result = Result("walks")
     graph = graphs.load(context.recipe("youtube"))
-    result.comparisons.append(_compare(context, result, "youtube", graph, _LARGE, 5))
+    result.comparisons.append(_compare(context, result, "youtube", graph, _LARGE, 3))
     graph = graphs.load(graphs.Recipe(500, 5.25, (2, 2), 1) if context.quick else _SMALL)
     result.comparisons.append(_compare(context, result, "small", graph, _SLOW, 3))
     result.comparisons.append(_deepwalk(context, result, graph))
