@@ -55,6 +55,11 @@ class ModelConfig(_Section):
     class_activation: Literal["relu", "identity"] = Field(
         "relu", description="what the classifier reads: the positive part of the states, or all"
     )
+    opinions: bool = Field(
+        True,
+        description="classify: two small networks, one on a node's own features and one on its "
+        "surroundings', give their opinion too (whole-graph training only)",
+    )
     class_steps: int | None = Field(
         None,
         ge=0,
@@ -320,6 +325,7 @@ _PAPER: dict[str, Any] = {
         "init": "glorot",
         "residual": False,
         "class_activation": "identity",
+        "opinions": False,
         "class_steps": 0,
         "membership_input": "state",
         "affinity": "dot",

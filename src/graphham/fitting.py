@@ -17,6 +17,7 @@ import scipy.sparse as sp
 import torch
 
 from graphham import __version__
+from graphham.blocks import Block
 from graphham.config import RunConfig
 from graphham.context import ContextTable
 from graphham.errors import InputError
@@ -27,6 +28,7 @@ from graphham.inputs import FeatureMap, NodeInputs, fit_inputs
 from graphham.keys import derive_key, numpy_generator, torch_generator
 from graphham.model import GraphHAMNet, activate
 from graphham.objective import Truth
+from graphham.opinions import Opinions
 from graphham.parallel.ranks import ALONE, Ranks
 from graphham.parallel.saving import check_shared
 from graphham.parallel.tables import RowShards
@@ -34,7 +36,7 @@ from graphham.probe import own_features_help
 from graphham.result import FitResult
 from graphham.threads import single_threaded
 from graphham.trainer import Listener, Silent, Trainer, collapse_notes
-from graphham.validation import LabelValidator, LinkValidator, Validator
+from graphham.validation import LabelValidator, LinkValidator, Validator, class_logits
 
 if TYPE_CHECKING:
     from graphham.runs import RunWriter
@@ -323,6 +325,10 @@ def fit_graph(
         classes = graph.labels.classes if is_classify and graph.labels is not None else ()
         is_multi = bool(is_classify and graph.labels is not None and graph.labels.is_multi)
         encoder = Encoder(model, features, config, classes, is_multi)
+        if truth is not None and _has_opinions(config, graph):
+            said = class_logits(model, trainer.whole())
+            block = Block.full(work, config.model.self_edge)
+            encoder.opinions = Opinions.learn(said, inputs.to("cpu"), block, truth, config.seed)
         if work is not graph:
             # Held-out links only decided when to stop; the result is about the graph as given.
             inputs = features.apply(graph)
@@ -354,6 +360,11 @@ def fit_graph(
         "versions": _versions(),
     }
     return Fitted(result, config, encoder, inputs, graph, trainer.history, summary, status)
+
+
+def _has_opinions(config: RunConfig, graph: Graph) -> bool:
+    """Say whether the small networks are wanted: they read the whole graph's features at once."""
+    return config.model.opinions and config.train.batch == "full" and graph.features is not None
 
 
 def fit_to_run(

@@ -22,6 +22,7 @@ from graphham.layerwise import LayerWise, Reading
 from graphham.membership import combine_levels, decode_path
 from graphham.model import Batch, GraphHAMNet
 from graphham.nesting import majority_parents
+from graphham.opinions import Opinions
 from graphham.parallel.ranks import ALONE, SPAN, Ranks
 from graphham.result import FitResult
 from graphham.threads import single_threaded
@@ -42,6 +43,7 @@ class Encoder:
         config: Resolved settings.
         classes: Label values behind the classifier's columns; empty without one.
         is_multi: Whether a node may carry several labels.
+        opinions: Small networks with an opinion of their own on the classes.
     """
 
     def __init__(
@@ -51,9 +53,10 @@ class Encoder:
         config: RunConfig,
         classes: tuple[Any, ...] = (),
         is_multi: bool = False,
+        opinions: Opinions | None = None,
     ) -> None:
         self.model, self.features, self.config = model, features, config
-        self.classes, self.is_multi = classes, is_multi
+        self.classes, self.is_multi, self.opinions = classes, is_multi, opinions
 
     @classmethod
     def from_run(cls, run: Run) -> Encoder:
@@ -69,12 +72,14 @@ class Encoder:
         )
         weights = {k[6:]: v for k, v in state.items() if k.startswith("model.")}
         model.load_state_dict(weights, strict=False)
-        return cls(model.eval(), features, config, classes, facts["is_multi"])
+        opinions = Opinions.from_state(state)
+        return cls(model.eval(), features, config, classes, facts["is_multi"], opinions)
 
     def state(self) -> dict[str, Any]:
         """Return the tensors and arrays to save as ``model.safetensors``."""
         weights = {f"model.{k}": v.detach().cpu() for k, v in self.model.state_dict().items()}
-        return {**weights, **self.features.state()}
+        opinions = {} if self.opinions is None else self.opinions.state()
+        return {**weights, **self.features.state(), **opinions}
 
     def facts(self) -> dict[str, Any]:
         """Return what must be known besides settings and tensors."""
@@ -99,22 +104,38 @@ class Encoder:
         logs = whole.log_evidence(reading.affinities, ROUNDS)
         with torch.no_grad():
             # Before the states are scaled to unit vectors where they stand.
-            prediction, confidence = self._predict(reading.states, graph)
+            prediction, confidence = self._predict(reading.states, graph, inputs)
             return make_result(self.model, graph, reading, logs, prediction, confidence)
 
-    def _predict(
-        self, states: npt.NDArray[np.float32], graph: Graph
-    ) -> tuple[Labels | None, npt.NDArray[Any] | None]:
-        if self.model.classifier is None:
-            return None, None
+    def class_logits(
+        self, states: npt.NDArray[np.float32], graph: Graph, inputs: NodeInputs
+    ) -> Tensor:
+        """Return ``(num_nodes, num_classes)`` what network and opinions say together.
+
+        Args:
+            states: ``(num_nodes, dim)`` states of all layers, before they are made unit vectors.
+            graph: The graph they belong to.
+            inputs: Inputs of its nodes.
+        """
         device = next(self.model.parameters()).device
         parts: list[Tensor] = []
         for first in range(0, len(states), SPAN):
             held = torch.from_numpy(states[first : first + SPAN]).to(device)
             parts.append(self.model.class_logits([held]).cpu())
         logits = torch.cat(parts)
-        if self.config.model.class_steps:
-            logits = self.model.spread(logits, Block.full(graph, self.config.model.self_edge))
+        if self.config.model.class_steps or self.opinions is not None:
+            block = Block.full(graph, self.config.model.self_edge)
+            logits = self.model.spread(logits, block)
+            if self.opinions is not None:
+                logits = self.opinions.joined(logits, inputs, block)
+        return logits
+
+    def _predict(
+        self, states: npt.NDArray[np.float32], graph: Graph, inputs: NodeInputs
+    ) -> tuple[Labels | None, npt.NDArray[Any] | None]:
+        if self.model.classifier is None:
+            return None, None
+        logits = self.class_logits(states, graph, inputs)
         if not self.is_multi:
             confidence, codes = logits.softmax(1).max(1)
             labels = Labels(self.classes, codes=codes.numpy().astype(np.int32))

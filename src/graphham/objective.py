@@ -88,6 +88,20 @@ class Truth:
             raise InputError("no label is left to train on; give more labels or use --task embed")
         return cls(targets, training, validation)
 
+    def score(self, logits: Tensor) -> tuple[float, float]:
+        """Return accuracy (micro-F1 for several labels) on the validation rows, and minus the loss.
+
+        Args:
+            logits: ``(validation rows, num_classes)``.
+        """
+        wanted = self.targets[self.validation]
+        loss = float(class_loss(logits, wanted))
+        if not self.is_multi:
+            return float((logits.argmax(1) == wanted).float().mean()), -loss
+        said = logits > 0
+        hits = float((said & (wanted > 0)).sum())
+        return 2 * hits / max(float(said.sum() + wanted.sum()), 1.0), -loss
+
 
 def _checked_rows(given: object, num_nodes: int) -> Tensor:
     """Return rows of the graph as a tensor; a mask of all nodes names its rows too."""

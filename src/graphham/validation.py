@@ -12,7 +12,6 @@ from torch import Tensor
 
 from graphham.graph import Graph
 from graphham.keys import derive_key, numpy_generator
-from graphham.losses import class_loss
 from graphham.model import Batch, GraphHAMNet
 from graphham.objective import Truth
 
@@ -33,18 +32,15 @@ class LabelValidator:
 
     def score(self, model: GraphHAMNet, batch: Batch) -> tuple[float, float]:
         """Return accuracy or micro-F1, then the negative loss."""
-        rows = self.truth.validation
-        with torch.no_grad():
-            model.eval()
-            logits = model.class_logits([one.output for one in model.encode(batch)])
-            logits = model.spread(logits, batch.blocks[-1])[rows].cpu()
-        wanted = self.truth.targets[rows]
-        loss = float(class_loss(logits, wanted))
-        if not self.truth.is_multi:
-            return float((logits.argmax(1) == wanted).float().mean()), -loss
-        said = logits > 0
-        hits = float((said & (wanted > 0)).sum())
-        return 2 * hits / max(float(said.sum() + wanted.sum()), 1.0), -loss
+        return self.truth.score(class_logits(model, batch)[self.truth.validation])
+
+
+def class_logits(model: GraphHAMNet, batch: Batch) -> Tensor:
+    """Return ``(num_targets, num_classes)`` what the network says about classes, without noise."""
+    with torch.no_grad():
+        model.eval()
+        logits = model.class_logits([one.output for one in model.encode(batch)])
+        return model.spread(logits, batch.blocks[-1]).cpu()
 
 
 class LinkValidator:

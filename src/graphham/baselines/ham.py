@@ -244,8 +244,8 @@ def _class_scores(fitted: Fitted) -> Floats:
         with torch.no_grad():
             model.eval()
             batch = full_batch(model, fitted.inputs, fitted.graph)
-            logits = model.class_logits([one.output for one in model.encode(batch)])
-            logits = model.spread(logits, batch.blocks[-1])
+            states = torch.cat([one.output for one in model.encode(batch)], dim=1).cpu().numpy()
+            logits = fitted.encoder.class_logits(states, fitted.graph, fitted.inputs)
             scores = logits.sigmoid() if fitted.encoder.is_multi else logits.softmax(1)
     finally:
         torch.set_num_threads(threads)
