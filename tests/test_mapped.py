@@ -8,7 +8,7 @@ from graphham import inputs
 from graphham.config import InputConfig
 from graphham.fitting import fit_graph
 from graphham.inputs import _scale_dense, _standard, fit_inputs, main_directions
-from graphham.mapped import MappedFeatures, column_moments, leading_directions
+from graphham.mapped import MappedFeatures, column_moments, leading_directions, release
 from graphham.store import open_store, write_store
 from reference.graphs import planted, small_config
 
@@ -62,3 +62,13 @@ def test_a_fit_on_a_store_leaves_large_tables_on_disk(kind, tmp_path, monkeypatc
 
     for found in (result, kept):
         assert normalized_mutual_info_score(TRUTH.levels[0], found.groups[0]) > 0.8
+
+
+def test_released_pages_are_read_again(tmp_path):
+    opened = open_store(write_store(TRUTH.graph, tmp_path / "store"))
+    before = opened.features.copy()
+    inputs_before = TABLE.copy()
+    release(opened.features)
+    release(TABLE)  # not mapped: stays as it is
+    np.testing.assert_array_equal(opened.features, before)
+    np.testing.assert_array_equal(TABLE, inputs_before)

@@ -24,6 +24,7 @@ from graphham.graph import Graph
 from graphham.inputs import FeatureRows, NodeInputs
 from graphham.jit import Array, frozen
 from graphham.layer_kernels import attend, lead_with_self, neighbor_mean
+from graphham.mapped import MappedFeatures, release, trim_heap
 from graphham.membership import WITNESSES
 from graphham.model import GraphHAMNet, activate
 from graphham.ops import aggregate, edge_dot, edge_scores, edge_softmax
@@ -100,6 +101,7 @@ class LayerWise:
         states = np.empty((n, count * dim), dtype=np.float32)
         affinities: list[Floats] = []
         gaps: list[Floats] = []
+        trim_heap()  # what the last steps of training left
         for level in range(count):
             if level and recenter:
                 self._recenter(level, states)
@@ -171,6 +173,8 @@ class LayerWise:
             affinity[first:last] = u.cpu().numpy()
             rows[first:last, :width] = x.matmul(layer.weight).cpu().numpy()
             rows[first:last, width:] = layer.draw(u, None, 1.0).cpu().numpy()
+        if level == 0 and isinstance(self.inputs.features, MappedFeatures):
+            release(self.inputs.features.raw)  # read once; the states need the room
         self.ranks.share_rows(rows, self.span)
         gap = np.empty(n, dtype=np.float32)
         reader = _Fused(layer, rows) if self._is_plain(layer) else _Stepwise(layer, rows)

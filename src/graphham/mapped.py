@@ -6,6 +6,9 @@ where it is, mapped from its store, and each gathered row is scaled on the way.
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import mmap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -86,6 +89,24 @@ class MappedFeatures:
         if self.unit_rows:
             out /= np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-12)
         return torch.from_numpy(out)
+
+
+def release(array: npt.NDArray[Any]) -> None:
+    """Give the pages of a mapped file back to the system; they are read again when touched.
+
+    Nothing happens for an array in memory, and where the system knows no such advice.
+    """
+    held: Any = array
+    while held is not None and not isinstance(held, mmap.mmap):
+        held = getattr(held, "base", None)
+    if held is not None and hasattr(mmap, "MADV_DONTNEED"):
+        held.madvise(mmap.MADV_DONTNEED)
+
+
+def trim_heap() -> None:
+    """Give memory that was freed but kept for later back to the system, where libc can."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def column_moments(
