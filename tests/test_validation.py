@@ -27,6 +27,9 @@ class Fixed(torch.nn.Module):
     def class_logits(self, states):
         return states[0]
 
+    def spread(self, logits, block):
+        return logits
+
 
 NUMBERS = st.lists(st.integers(-3, 3), min_size=1, max_size=8)
 
@@ -43,7 +46,7 @@ def test_single_labels_are_scored_by_accuracy_then_loss():
     logits, codes = rng.normal(size=(30, 4)), rng.integers(0, 4, 30)
     validation = torch.arange(0, 30, 2)
     truth = Truth(torch.from_numpy(codes), torch.zeros(30, dtype=torch.bool), validation)
-    accuracy, tie = LabelValidator(truth).score(Fixed(logits), None)
+    accuracy, tie = LabelValidator(truth).score(Fixed(logits), SimpleNamespace(blocks=[None]))
     rows = validation.numpy()
     assert accuracy == pytest.approx(accuracy_score(codes[rows], logits[rows].argmax(1)))
     probability = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
@@ -56,7 +59,7 @@ def test_many_labels_are_scored_by_micro_f1():
     validation = torch.arange(5, 30)
     targets = torch.from_numpy(wanted.astype(np.float64))
     truth = Truth(targets, torch.zeros(30, dtype=torch.bool), validation)
-    score, _ = LabelValidator(truth).score(Fixed(logits), None)
+    score, _ = LabelValidator(truth).score(Fixed(logits), SimpleNamespace(blocks=[None]))
     assert score == pytest.approx(f1_score(wanted[5:], logits[5:] > 0, average="micro"))
 
 
