@@ -84,11 +84,11 @@ def make_trainer(graph: Any, settings: dict[str, Any], ranks: Any = None) -> Any
 def make_encoder(graph: Any, settings: dict[str, Any]) -> tuple[Any, Any]:
     """Return a network as a saved run would restore it, and the inputs of a graph."""
     from graphham.config import make_config
-    from graphham.fitting import plan_fit
     from graphham.inference import Encoder
     from graphham.inputs import fit_inputs
     from graphham.keys import torch_generator
     from graphham.model import GraphHAMNet
+    from graphham.planning import plan_fit
 
     config = plan_fit(graph, make_config(settings)).config
     features, inputs, _ = fit_inputs(graph, config.inputs, config.seed, 0)

@@ -21,10 +21,11 @@ from typing import Any
 import numpy as np
 
 from graphham.config import make_config
-from graphham.fitting import _make_model, plan_fit, start_parameters
+from graphham.fitting import _make_model, start_parameters
 from graphham.inference import Encoder
 from graphham.inputs import fit_inputs
 from graphham.layerwise import LayerWise
+from graphham.planning import plan_fit
 from graphham.seeding import Seeds
 from graphham.store import open_store
 from graphham.threads import single_threaded

@@ -7,9 +7,9 @@ from scipy.sparse.csgraph import shortest_path
 
 from graphham.batches import Batches, _in_scope, _one_step, _positions
 from graphham.config import InputConfig
-from graphham.fitting import plan_fit
 from graphham.graph import build_graph
 from graphham.inputs import fit_inputs
+from graphham.planning import plan_fit
 from reference.graphs import planted, relinked, small_config, with_features
 
 GRAPH = planted().graph

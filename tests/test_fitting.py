@@ -10,18 +10,10 @@ import torch
 
 from graphham.config import make_config
 from graphham.errors import InputError
-from graphham.fitting import (
-    _by_size,
-    _make_model,
-    default_groups,
-    estimate_memory,
-    fit_graph,
-    fit_to_run,
-    plan_fit,
-    start_parameters,
-)
+from graphham.fitting import _make_model, fit_graph, fit_to_run, start_parameters
 from graphham.graph import Labels, build_graph
 from graphham.inputs import fit_inputs
+from graphham.planning import _by_size, default_groups, estimate_memory, plan_fit
 from graphham.store import open_store, write_store
 from graphham.trainer import Silent
 from reference.graphs import (
@@ -134,7 +126,7 @@ def test_the_estimate_grows_with_everything_that_takes_memory():
 def test_context_tables_are_chosen_by_size(monkeypatch):
     config = small_config({"loss.context": "skipgram"})
     assert plan_fit(GRAPH, config).table == "full"
-    monkeypatch.setattr("graphham.fitting._FULL_TABLE_BYTES", 1000)
+    monkeypatch.setattr("graphham.planning._FULL_TABLE_BYTES", 1000)
     assert plan_fit(GRAPH, config).table == "factored"
     assert plan_fit(GRAPH, small_config()).table == "inductive"
 

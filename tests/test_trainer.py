@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from graphham.fitting import _make_model, fit_graph, fit_to_run, plan_fit, start_parameters
+from graphham.fitting import _make_model, fit_graph, fit_to_run, start_parameters
 from graphham.hierarchy import nesting_score
 from graphham.inputs import fit_inputs
+from graphham.planning import plan_fit
 from graphham.runs import Run
 from graphham.trainer import Silent, Trainer, collapse_notes, make_optimizer
 from reference.graphs import multi_labelled, planted, small_config, with_features
@@ -65,6 +66,12 @@ CASES = {
         "loss.walks": 2,
     },
     "classify": {"task": "classify", "train.evaluate_every": 1},
+    "guess": {
+        "task": "classify",
+        "train.evaluate_every": 1,
+        "loss.guess_weight": 1.0,
+        "model.class_steps": 3,
+    },
     "dirichlet": {"model.dirichlet": True},
     "paper": {"preset": "paper", "loss.walks": 2},
     "held-out links": {"train.validation_edges": 0.1, "train.evaluate_every": 1},
@@ -347,3 +354,16 @@ def test_a_run_says_what_happened(tmp_path):
     run = fit_to_run(GRAPH, small_config({"task": "classify"}), tmp_path / "run")
     assert Run.open(run.path).summary["training"]["epochs"] == 6
     assert [r["epoch"] for r in run.metrics] == [1, 2, 3, 4, 5, 6]
+
+
+def test_with_few_labels_nodes_learn_from_what_the_average_expects():
+    settings = {"task": "classify", "train.evaluate_every": 1}
+    rows = np.arange(0, GRAPH.num_nodes, 6)
+    few = fit_graph(GRAPH, small_config(settings), train_rows=rows)
+    assert few.config.loss.guess_weight == 1.0
+    assert few.config.model.class_steps == 10
+    assert "guess" not in few.history[0]  # nothing is expected before the groups are settled
+    assert few.history[-1]["guess"] > 0
+    many = fit_graph(GRAPH, small_config(settings))
+    assert many.config.loss.guess_weight == 0.0
+    assert "guess" not in many.history[-1]

@@ -26,7 +26,7 @@ def measure(context: Context, preset: str = "paper") -> Result:
     torch.set_num_threads(1)
     name = "epoch" if preset == "paper" else f"epoch-{preset}"
     result = Result(name)
-    steps = context.pick(200, 10)
+    steps = context.pick(100, 10)
     graph = graphs.load(context.recipe("amazon"))
     began = time.process_time()
     trainer = make_trainer(graph, training_settings(preset))

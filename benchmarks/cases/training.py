@@ -33,7 +33,7 @@ def measure(context: Context, preset: str = "paper") -> Result:
     reason = peers.reason_missing("torch_geometric")
     if reason:
         result.missing["torch_geometric"] = reason
-    steps = context.pick(4, 1)
+    steps = context.pick(3, 1)
     trainer = make_trainer(graph, training_settings(preset, model__group_init="random"))
     size = trainer.config.train.batch_size
     first = draw_step(trainer, 0)
@@ -42,7 +42,7 @@ def measure(context: Context, preset: str = "paper") -> Result:
         sides[GAT] = _peer(trainer, steps)
     width = trainer.inputs.num_features
     probe = RoofProbe(width, min(graph.num_nodes, 1_000_000), 100_000)
-    samples = interleave({**sides, **probe.sides()}, context.rounds(4))
+    samples = interleave({**sides, **probe.sides()}, context.rounds(3))
     # What any method must read: the features of the first block's sources, then each layer's
     # rows once per edge forward and backward.
     blocks = first.batch.blocks

@@ -74,8 +74,10 @@ class ModelConfig(_Section):
         description="add a linear path around each attention layer; when absent, classify asks "
         "the validation labels and embed goes without",
     )
-    init: Literal["svd", "glorot"] = Field(
-        "svd", description="first layer starts from the features' principal directions, or random"
+    init: Literal["svd", "glorot"] | None = Field(
+        None,
+        description="first layer starts from the features' principal directions, or random; when "
+        "absent random for classify unless labels are few",
     )
     init_scale: float = Field(3.0, gt=0, description="scale of the svd start")
     slope: float = Field(0.2, ge=0, le=1, description="LeakyReLU slope of the attentions")
@@ -132,7 +134,12 @@ class LossConfig(_Section):
     context: Literal["infonce", "skipgram"] = Field(
         "infonce", description="contrast against the batch by cosine, or sampled negatives (E11)"
     )
-    context_weight: float = Field(1.0, ge=0, description="weight of the context losses")
+    context_weight: float | None = Field(
+        None,
+        ge=0,
+        description="weight of the context losses; when absent 1, for classify 0.2 unless labels "
+        "are few",
+    )
     context_table: Literal["auto", "inductive", "factored", "full"] = Field(
         "auto",
         description="Q: h_j * (1 + g_k) (inductive), c_j * (1 + g_k) (factored), or a vector per "
@@ -162,6 +169,12 @@ class LossConfig(_Section):
         1.0, ge=0, description="pulls memberships towards the grafted seed groups"
     )
     class_weight: float = Field(1.0, ge=0, description="eta, weight of the class loss (E16)")
+    guess_weight: float | None = Field(
+        None,
+        ge=0,
+        description="asks nodes without a label to agree with the sharpened expectation of the "
+        "averaged network; when absent 1 where labels are few, else 0",
+    )
 
 
 class TrainConfig(_Section):
@@ -171,8 +184,8 @@ class TrainConfig(_Section):
         None,
         ge=1,
         le=1_000_000,
-        description="passes over the nodes; when absent 80 (classify 150) whole-graph steps, or "
-        "enough sampled passes for about 6,000 steps",
+        description="passes over the nodes; when absent 80 (classify 150, with few labels 200) "
+        "whole-graph steps, or enough sampled passes for about 6,000 steps",
     )
     batch: Literal["auto", "full", "sampled"] = Field(
         "auto", description="whole graph per step, or sampled neighbourhoods; auto asks memory"
@@ -185,7 +198,11 @@ class TrainConfig(_Section):
     fanouts: tuple[int, ...] = Field(
         (25, 25), description="neighbours sampled per layer, first layer first"
     )
-    lr: float = Field(0.01, gt=0, description="Adam learning rate")
+    lr: float | None = Field(
+        None,
+        gt=0,
+        description="Adam learning rate; when absent 0.01, for classify 0.02 unless labels are few",
+    )
     table_lr: float = Field(0.1, gt=0, description="row-wise Adagrad rate of context tables")
     weight_decay: float | None = Field(
         None,
@@ -309,11 +326,9 @@ class RunConfig(_Section):
 
 # What separates a preset from the field defaults above, by task.
 _CLASSIFY: dict[str, Any] = {
-    "model": {"init": "glorot"},
     # Labels pull the levels apart more than contexts do, so the constraints weigh more.
-    "loss": {"context_weight": 0.2, "must_link_weight": 1.5, "cannot_link_weight": 1.5},
+    "loss": {"must_link_weight": 2.5, "cannot_link_weight": 2.5},
     "train": {
-        "lr": 0.02,
         "average": 0.95,
         "graft_at": 0.25,
         "anchors": 512,
@@ -337,6 +352,8 @@ _PAPER: dict[str, Any] = {
     },
     "loss": {
         "context": "skipgram",
+        "context_weight": 1.0,
+        "guess_weight": 0.0,
         "walks": 50,
         "must_link_weight": 1.0,
         "cannot_link_weight": 0.1,

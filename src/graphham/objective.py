@@ -126,6 +126,7 @@ def loss_parts(
     truth: Truth | None,
     seeds: list[Tensor] | None,
     generator: torch.Generator,
+    guess: Tensor | None = None,
 ) -> dict[str, Tensor]:
     """Return the weighted parts of the objective; their sum is what is minimised.
 
@@ -136,6 +137,7 @@ def loss_parts(
         truth: Labels, for joint classification.
         seeds: Per level ``(num_nodes,)`` groups the graft found, once it has happened.
         generator: Source of dropout before the classifier.
+        guess: ``(num_nodes, num_classes)`` what the averaged network expects, once it does.
     """
     config = model.config
     parts = {"context": _context_loss(model, step, output)}
@@ -150,16 +152,36 @@ def loss_parts(
         wanted = [level[rows] for level in seeds]
         parts["seed"] = config.loss.self_training_weight * seed_loss(memberships, wanted)
     if truth is not None and model.classifier is not None:
-        members = step.members.cpu()
-        chosen = members[truth.training[torch.from_numpy(step.rows)[members]]]
-        here = chosen.to(step.members.device)
-        if config.model.class_steps:
-            logits = model.class_logits(output.states, generator)
-            logits = model.spread(logits, step.batch.blocks[-1])[here]
-        else:
-            logits = model.class_logits([state[here] for state in output.states], generator)
-        wanted_labels = truth.targets[torch.from_numpy(step.rows)[chosen]].to(logits.device)
-        parts["class"] = config.loss.class_weight * class_loss(logits, wanted_labels)
+        parts |= _class_parts(model, step, output, truth, generator, guess)
+    return parts
+
+
+def _class_parts(
+    model: GraphHAMNet,
+    step: Step,
+    output: Output,
+    truth: Truth,
+    generator: torch.Generator,
+    guess: Tensor | None,
+) -> dict[str, Tensor]:
+    """Return the class loss of labelled members, and how far the others are from their guess."""
+    config = model.config
+    members = step.members.cpu()
+    rows = torch.from_numpy(step.rows)[members]
+    labelled = truth.training[rows]
+    wanted = truth.targets[rows[labelled]].to(step.members.device)
+    if not config.model.class_steps and guess is None:
+        here = members[labelled].to(step.members.device)
+        logits = model.class_logits([state[here] for state in output.states], generator)
+        return {"class": config.loss.class_weight * class_loss(logits, wanted)}
+    logits = model.class_logits(output.states, generator)
+    logits = model.spread(logits, step.batch.blocks[-1])[step.members]
+    parts = {"class": config.loss.class_weight * class_loss(logits[labelled], wanted)}
+    if guess is not None and not bool(labelled.all()):
+        others = logits[~labelled]
+        said = others.sigmoid() if truth.is_multi else others.softmax(1)
+        gap = (said - guess[rows[~labelled]].to(said)).square().sum(1).mean()
+        parts["guess"] = (config.loss.guess_weight or 0.0) * gap
     return parts
 
 

@@ -28,11 +28,14 @@ from graphham.parallel.saving import load_together, save_together, share_seeds
 from graphham.parallel.shards import ShardedSteps
 from graphham.parallel.tables import RowShards
 from graphham.seeding import Seeds, find_seeds
-from graphham.validation import Validator
+from graphham.validation import LabelValidator, Validator
 
 if TYPE_CHECKING:
-    from graphham.fitting import Plan
+    from graphham.planning import Plan
     from graphham.runs import RunWriter
+
+# Squares the probabilities of a guess; a soft guess would teach nodes to be unsure.
+_SHARPEN = 2.0
 
 Status = Literal["complete", "interrupted"]
 
@@ -111,6 +114,7 @@ class Trainer:
         self.batches = Batches(graph, inputs, config, inductive=not tables)
         self.optimizer = make_optimizer(model, config)
         self.seeds: list[Tensor] | None = None
+        self.guess: Tensor | None = None
         self.average: dict[str, Tensor] | None = None
         self.best: dict[str, Tensor] | None = None
         self.best_score: tuple[float, float] | None = None
@@ -222,7 +226,7 @@ class Trainer:
         generator = torch_generator(derive_key(step.key, "network"), self.config.device)
         tau = self.tau(epoch)
         output = self.model(step.batch, tau, generator)
-        parts = loss_parts(self.model, step, output, self.truth, self.seeds, generator)
+        parts = loss_parts(self.model, step, output, self.truth, self.seeds, generator, self.guess)
         self.optimizer.zero_grad(set_to_none=True)
         total_loss(parts).backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.train.clip)
@@ -296,6 +300,15 @@ class Trainer:
             self.model.load_state_dict(trained)
         return epoch + 1 - self.best_epoch >= train.patience
 
+    def _take_guess(self) -> None:
+        """Keep what the network just validated expects of every node, made surer of itself."""
+        if not self.config.loss.guess_weight or self.truth is None:
+            return
+        assert isinstance(self.validator, LabelValidator)
+        assert self.validator.logits is not None
+        surer = _SHARPEN * self.validator.logits
+        self.guess = surer.sigmoid() if self.truth.is_multi else surer.softmax(1)
+
     def _report(self, epoch: int) -> None:
         record = self.history[-1]
         if self.run is not None:
@@ -319,6 +332,8 @@ class Trainer:
             arrays[f"table.{level}.squares"] = table.squares
         for level, codes in enumerate(self.seeds or []):
             arrays[f"seeds.{level}"] = codes
+        if self.guess is not None:
+            arrays["guess"] = self.guess
         meta = {
             "epoch": epoch,
             "best_score": self.best_score,
@@ -349,6 +364,7 @@ class Trainer:
         for level, table in enumerate(t for t in self.tables if isinstance(t, ContextTable)):
             table.weight.copy_(arrays[f"table.{level}.weight"])
             table.squares.copy_(arrays[f"table.{level}.squares"])
+        self.guess = arrays.get("guess")
         if "seeds.0" in arrays:
             self.seeds = [arrays[f"seeds.{level}"] for level in range(len(self.model.groups))]
         score = meta["best_score"]
@@ -373,7 +389,7 @@ def make_optimizer(model: GraphHAMNet, config: RunConfig) -> torch.optim.Adam:
             {"params": decayed, "weight_decay": config.train.weight_decay or 0.0},
             {"params": free, "weight_decay": 0.0},
         ],
-        lr=config.train.lr,
+        lr=config.train.lr or 0.01,
     )
 
 

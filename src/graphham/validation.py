@@ -29,10 +29,12 @@ class LabelValidator:
 
     def __init__(self, truth: Truth) -> None:
         self.truth = truth
+        self.logits: Tensor | None = None
 
     def score(self, model: GraphHAMNet, batch: Batch) -> tuple[float, float]:
-        """Return accuracy or micro-F1, then the negative loss."""
-        return self.truth.score(class_logits(model, batch)[self.truth.validation])
+        """Return accuracy or micro-F1, then the negative loss; keep what was said of all nodes."""
+        self.logits = class_logits(model, batch)
+        return self.truth.score(self.logits[self.truth.validation])
 
 
 def class_logits(model: GraphHAMNet, batch: Batch) -> Tensor:

@@ -5,10 +5,11 @@ import pytest
 import torch
 
 from graphham.errors import InputError
-from graphham.fitting import _make_model, fit_graph, plan_fit, start_parameters
+from graphham.fitting import _make_model, fit_graph, start_parameters
 from graphham.inputs import fit_inputs
 from graphham.parallel.ranks import ALONE, Ranks
 from graphham.parallel.tables import RowShards
+from graphham.planning import plan_fit
 from graphham.trainer import Trainer
 from reference.graphs import planted, small_config
 

@@ -127,7 +127,9 @@ class ShardedSteps:
                 continue
             generator = torch_generator(derive_key(step.key, "network"), config.device)
             output = model(step.batch, trainer.tau(epoch), generator)
-            parts = loss_parts(model, step, output, trainer.truth, trainer.seeds, generator)
+            parts = loss_parts(
+                model, step, output, trainer.truth, trainer.seeds, generator, trainer.guess
+            )
             trainer.optimizer.zero_grad(set_to_none=True)
             (piece.share * total_loss(parts)).backward()  # type: ignore[no-untyped-call]
             for table in tables:
