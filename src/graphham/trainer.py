@@ -292,6 +292,7 @@ class Trainer:
         said = self.validator.score(self.model, self.whole()) if self.ranks.is_first else None
         first, second = self.ranks.tell(said)
         score = (float(first), float(second))
+        self._take_guess()
         self.history[-1]["validation"] = score[0]
         if self.best_score is None or score > self.best_score:
             self.best_score, self.best_epoch = score, epoch + 1
@@ -305,8 +306,9 @@ class Trainer:
         if not self.config.loss.guess_weight or self.truth is None:
             return
         assert isinstance(self.validator, LabelValidator)
-        assert self.validator.logits is not None
-        surer = _SHARPEN * self.validator.logits
+        logits = self.validator.logits
+        held = self.ranks.share_array(None if logits is None else logits.numpy())
+        surer = _SHARPEN * torch.from_numpy(held)
         self.guess = surer.sigmoid() if self.truth.is_multi else surer.softmax(1)
 
     def _report(self, epoch: int) -> None:
