@@ -360,7 +360,7 @@ def test_with_few_labels_nodes_learn_from_what_the_average_expects():
     settings = {"task": "classify", "train.evaluate_every": 1}
     rows = np.arange(0, GRAPH.num_nodes, 6)
     few = fit_graph(GRAPH, small_config(settings), train_rows=rows)
-    assert few.config.loss.guess_weight == 1.0
+    assert few.config.loss.guess_weight == 3.0
     assert few.config.model.class_steps == 10
     assert "guess" not in few.history[0]  # nothing is expected before the groups are settled
     assert few.history[-1]["guess"] > 0

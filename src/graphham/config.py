@@ -173,7 +173,7 @@ class LossConfig(_Section):
         None,
         ge=0,
         description="asks nodes without a label to agree with the sharpened expectation of the "
-        "averaged network; when absent 1 where labels are few, else 0",
+        "averaged network; when absent 3 where labels are few, else 0",
     )
 
 
@@ -184,7 +184,7 @@ class TrainConfig(_Section):
         None,
         ge=1,
         le=1_000_000,
-        description="passes over the nodes; when absent 80 (classify 150, with few labels 200) "
+        description="passes over the nodes; when absent 80 (classify 150, with few labels 300) "
         "whole-graph steps, or enough sampled passes for about 6,000 steps",
     )
     batch: Literal["auto", "full", "sampled"] = Field(

@@ -53,7 +53,7 @@ _HABITS = {
     # Contexts teach what few labels cannot; without them and strong penalties the network learns
     # its handful of labels by heart.
     "few": Habits(
-        (0.8, 0.5, 0.2), (0.3, 0.35, 0.1), (0.7, 0.3, 0.3), 5e-3, 0.01, 200, 1.0, "svd", 10, 1.0
+        (0.8, 0.5, 0.2), (0.3, 0.35, 0.1), (0.7, 0.3, 0.3), 5e-3, 0.01, 300, 1.0, "svd", 10, 3.0
     ),
 }
 
