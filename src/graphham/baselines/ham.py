@@ -20,6 +20,7 @@ from graphham.inference import Encoder, full_batch
 from graphham.link_score import LinkClues, LinkWeights
 from graphham.runs import start_run
 from graphham.saved import Run
+from graphham.threads import single_threaded
 
 if TYPE_CHECKING:
     from graphham.result import FitResult
@@ -115,8 +116,9 @@ class GraphHAMMethod(Method):
         self._fitted: Fitted | None = fitted
         self._take(fitted.result, fitted.encoder, fitted.summary)
         self.history_ = fitted.history
+        self.network_scores_: Floats | None = None
         if task == "classify":
-            self.class_scores_ = _class_scores(fitted)
+            self.network_scores_, self.class_scores_ = _class_scores(fitted)
         self._clues: LinkClues | None = None
         self._weights: LinkWeights | None = None
 
@@ -236,17 +238,20 @@ class PaperGraphHAM(GraphHAMMethod):
         ]
 
 
-def _class_scores(fitted: Fitted) -> Floats:
-    model = fitted.encoder.model
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with torch.no_grad():
-            model.eval()
-            batch = full_batch(model, fitted.inputs, fitted.graph)
-            states = torch.cat([one.output for one in model.encode(batch)], dim=1).cpu().numpy()
-            logits = fitted.encoder.class_logits(states, fitted.graph, fitted.inputs)
-            scores = logits.sigmoid() if fitted.encoder.is_multi else logits.softmax(1)
-    finally:
-        torch.set_num_threads(threads)
-    return np.asarray(scores.cpu().numpy(), dtype=np.float32)
+@single_threaded()
+def _class_scores(fitted: Fitted) -> tuple[Floats | None, Floats]:
+    """Return what the network says by itself where it asked for opinions, and the final scores."""
+    encoder, model = fitted.encoder, fitted.encoder.model
+
+    def scores(logits: torch.Tensor) -> Floats:
+        found = logits.sigmoid() if encoder.is_multi else logits.softmax(1)
+        return np.asarray(found.cpu().numpy(), dtype=np.float32)
+
+    with torch.no_grad():
+        model.eval()
+        batch = full_batch(model, fitted.inputs, fitted.graph)
+        states = torch.cat([one.output for one in model.encode(batch)], dim=1)
+        final = encoder.class_logits(states.cpu().numpy(), fitted.graph, fitted.inputs)
+        if encoder.opinions is None:
+            return None, scores(final)
+        return scores(model.spread(model.class_logits([states]), batch.blocks[-1])), scores(final)

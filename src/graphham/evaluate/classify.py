@@ -78,8 +78,13 @@ def measure_classification(
         return float(found["micro_f1"] if "micro_f1" in found else found["accuracy"])
 
     chosen = choose(method, "classify", seed, budget, settings or {}, fit, validate)
+    metrics = _score(chosen.method, labels, split.test, protocol)
+    alone = getattr(chosen.method, "network_scores_", None)
+    if alone is not None and labels.codes is not None:
+        said = alone[split.test].argmax(axis=1)
+        metrics["accuracy_alone"] = class_metrics(labels.codes[split.test], said)["accuracy"]
     record = {
-        "metrics": _score(chosen.method, labels, split.test, protocol),
+        "metrics": metrics,
         **choice_record(chosen, spared),
         "split": _split_facts(split),
     }

@@ -75,12 +75,16 @@ def measure_links(
     asked = questions(split.validation, "validation")
 
     spared = 0.0
+    unlearned: dict[int, Method] = {}
 
     def fit(candidate: Method) -> Method:
         nonlocal spared
         method, saved = embedded(candidate, split.graph, fits)
         spared += saved
-        return method.learn_links(*as_pairs(asked))
+        learned = method.learn_links(*as_pairs(asked))
+        if learned is not method:
+            unlearned[id(learned)] = method
+        return learned
 
     def validate(candidate: Method) -> float:
         found = link_metrics(score_queries(candidate, asked), scale)
@@ -88,8 +92,13 @@ def measure_links(
 
     chosen = choose(method, "links", seed, budget, settings or {}, fit, validate)
     tested = questions(split.test, "test")
+    metrics = link_metrics(score_queries(chosen.method, tested), scale)
+    if id(chosen.method) in unlearned:
+        # What the vectors are worth without the weights that held-out links taught.
+        alone = link_metrics(score_queries(unlearned[id(chosen.method)], tested), scale)
+        metrics |= {"auc_alone": alone["auc"], "mrr_alone": alone["mrr"]}
     record = {
-        "metrics": link_metrics(score_queries(chosen.method, tested), scale),
+        "metrics": metrics,
         **choice_record(chosen, spared),
         "split": {
             "train": split.graph.num_edges,
