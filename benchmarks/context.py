@@ -69,10 +69,11 @@ def make_trainer(graph: Any, settings: dict[str, Any], ranks: Any = None) -> Any
     from graphham.config import make_config
     from graphham.inputs import fit_inputs
     from graphham.parallel.ranks import ALONE
+    from graphham.planning import plan_fit
     from graphham.trainer import Trainer
 
     ranks = ranks or ALONE
-    plan = fitting.plan_fit(graph, make_config(settings))
+    plan = plan_fit(graph, make_config(settings))
     config = plan.config
     directions = config.layer_dim if config.model.init == "svd" else 0
     features, inputs, lead = fit_inputs(graph, config.inputs, config.seed, directions)

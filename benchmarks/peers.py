@@ -9,6 +9,7 @@ installed or built is kept with the reason, and reported beside the results.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -99,6 +100,13 @@ def reason_missing(name: str) -> str | None:
     """Return why a peer cannot take part, or ``None`` when it can."""
     status = known().get(name, Status(False, reason="not installed; run: make bench-peers"))
     return None if status.ok else status.reason
+
+
+def reason_missing_here(name: str, module: str) -> str | None:
+    """Return why a peer that runs in this process cannot take part, or ``None``."""
+    if importlib.util.find_spec(module) is not None:
+        return None
+    return reason_missing(name) or "not in this interpreter's environment"
 
 
 def install(again: bool = False) -> dict[str, Status]:

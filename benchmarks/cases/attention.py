@@ -37,7 +37,7 @@ def measure(context: Context) -> Result:
         f"block of {block.num_targets:,} targets, {block.num_sources:,} sources, "
         f"{block.num_edges:,} edges; input and output {DIM} wide"
     )
-    reason = peers.reason_missing("torch_geometric")
+    reason = peers.reason_missing_here("torch_geometric", "torch_geometric")
     if reason:
         result.missing["torch_geometric"] = reason
     for heads in (1, 4):

@@ -34,7 +34,7 @@ def measure(context: Context) -> Result:
     for name in ("youtube", "amazon"):
         graph = graphs.load(context.recipe(name))
         result.comparisons.append(_two_layers(context, name, graph, not reason))
-    reason = peers.reason_missing("scikit-network")
+    reason = peers.reason_missing_here("scikit-network", "sknetwork")
     if reason:
         result.missing["scikit-network"] = reason
     graph = graphs.load(context.recipe("youtube"))
