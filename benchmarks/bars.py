@@ -84,9 +84,9 @@ def _extra(name: str, side: str) -> Callable[[Found], Spread | None]:
     return find
 
 
-def _exponent(name: str) -> Callable[[Found], Spread | None]:
+def _exponent(benchmark: str, name: str) -> Callable[[Found], Spread | None]:
     def find(found: Found) -> Spread | None:
-        held = found.get("scaling")
+        held = found.get(benchmark)
         curve = held.curve(name) if held else None
         return Spread.of([curve.exponent()]) if curve else None
 
@@ -222,7 +222,7 @@ BARS = [
         1.1,
         False,
         "",
-        _exponent("epoch-together"),
+        _exponent("scaling", "epoch-together"),
         2,
     ),
     Bar(
@@ -231,7 +231,7 @@ BARS = [
         1.1,
         False,
         "",
-        _exponent("read-together"),
+        _exponent("scaling-read", "read-together"),
         2,
     ),
     Bar(

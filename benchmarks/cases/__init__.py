@@ -44,5 +44,8 @@ CASES = {
     "epoch": Case("Training at Amazon size", "epoch", _OWN, 4, _PAPER),
     "epoch-default": Case("Training at Amazon size, default preset", "epoch", _OWN, 4, _DEFAULT),
     "ingest": Case("60 million rows with string ids", "ingest", _OWN, 5),
-    "scaling": Case("Cost against nodes and edges", "scaling", _OWN, 8),
+    "scaling": Case("An epoch against nodes and edges", "scaling", _OWN, 4, {"cost": "epoch"}),
+    "scaling-read": Case(
+        "Reading all nodes against nodes and edges", "scaling", _OWN, 6, {"cost": "read"}
+    ),
 }

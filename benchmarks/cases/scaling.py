@@ -1,6 +1,6 @@
 """How the cost of an epoch and of reading all nodes grows from 10^5 to 10^8 directed edges.
 
-Three series: nodes and edges together at one mean degree, edges alone, and nodes alone. An epoch
+Series: nodes and edges together at one mean degree, edges alone, and nodes alone. An epoch
 is extrapolated from a few steps; reading all nodes is done whole.
 """
 
@@ -19,10 +19,10 @@ from benchmarks.results import Curve, Result
 _DEGREE = graphs.NAMED["amazon"].mean_degree
 
 
-def measure(context: Context) -> Result:
-    """Measure the three series."""
+def measure(context: Context, cost: str = "epoch") -> Result:
+    """Measure the series of one cost: an ``epoch``, or to ``read`` all nodes."""
     torch.set_num_threads(1)
-    result = Result("scaling")
+    result = Result("scaling" if cost == "epoch" else "scaling-read")
     if context.quick:
         together = [graphs.sized(10_000, 10.0), graphs.sized(30_000, 10.0)]
         edges = [graphs.Recipe(2000, degree) for degree in (5.0, 15.0)]
@@ -32,13 +32,17 @@ def measure(context: Context) -> Result:
         together.append(graphs.NAMED["amazon"])
         edges = [graphs.Recipe(200_000, degree) for degree in (5.0, 15.0, 50.0, 150.0)]
         nodes = [graphs.sized(10_000_000, degree) for degree in (100.0, 33.0, 10.0, 5.0)]
-    result.curves += [
-        _epochs(context, together, "epoch-together", "edges", "nodes and edges together"),
-        _reads(context, together, "read-together", "edges", "nodes and edges together"),
-        _reads(context, edges, "read-edges", "edges", "edges alone, 200,000 nodes"),
-        _reads(context, nodes, "read-nodes", "nodes", "nodes alone, 10 million edges"),
-        _epochs(context, nodes, "epoch-nodes", "nodes", "nodes alone, 10 million edges"),
-    ]
+    if cost == "epoch":
+        result.curves += [
+            _epochs(context, together, "epoch-together", "edges", "nodes and edges together"),
+            _epochs(context, nodes, "epoch-nodes", "nodes", "nodes alone, 10 million edges"),
+        ]
+    else:
+        result.curves += [
+            _reads(context, together, "read-together", "edges", "nodes and edges together"),
+            _reads(context, edges, "read-edges", "edges", "edges alone, 200,000 nodes"),
+            _reads(context, nodes, "read-nodes", "nodes", "nodes alone, 10 million edges"),
+        ]
     result.notes.append(
         "paper preset, 256 seeds a step, 25 x 25 neighbours, 100 features; an epoch is the cost of "
         "a step times the number of steps"
