@@ -327,7 +327,7 @@ class RunConfig(_Section):
 # What separates a preset from the field defaults above, by task.
 _CLASSIFY: dict[str, Any] = {
     # Labels pull the levels apart more than contexts do, so the constraints weigh more.
-    "loss": {"must_link_weight": 2.5, "cannot_link_weight": 2.5},
+    "loss": {"must_link_weight": 5.0, "cannot_link_weight": 5.0},
     "train": {
         "average": 0.95,
         "graft_at": 0.25,
