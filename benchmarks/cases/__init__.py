@@ -34,6 +34,13 @@ CASES = {
     "attention": Case("The attention block", "attention", _PEERS, 4),
     "workers": Case("Several workers", "workers", _OWN, 4),
     "training": Case("The training step against GAT", "training", _PEERS, 4, _PAPER),
+    "training-heads": Case(
+        "The training step against GAT, four heads on both sides",
+        "training",
+        _PEERS,
+        4,
+        {"preset": "paper", "heads": "4"},
+    ),
     "training-default": Case(
         "The training step against GAT, default preset", "training", _PEERS, 6, _DEFAULT
     ),

@@ -28,16 +28,18 @@ from graphham.keys import derive_key, torch_generator
 from graphham.objective import loss_parts, total_loss
 
 
-def measure(context: Context, preset: str = "paper") -> Result:
-    """Compare steps of one preset."""
+def measure(context: Context, preset: str = "paper", heads: str = "1") -> Result:
+    """Compare steps of one preset; both sides have the same number of attention heads."""
     torch.set_num_threads(1)
-    result = Result("training" if preset == "paper" else f"training-{preset}")
+    name = "training" if preset == "paper" else f"training-{preset}"
+    result = Result(name if heads == "1" else f"{name}-heads")
     graph = graphs.load(context.recipe("amazon"))
     reason = peers.reason_missing_here("torch_geometric", "torch_geometric")
     if reason:
         result.missing["torch_geometric"] = reason
     steps = context.pick(3, 1)
-    trainer = make_trainer(graph, training_settings(preset, model__group_init="random"))
+    settings = training_settings(preset, model__group_init="random", model__heads=int(heads))
+    trainer = make_trainer(graph, settings)
     size = trainer.config.train.batch_size
     first = draw_step(trainer, 0)
     sides: dict[str, Side] = {OURS: _ours(trainer, steps)}
@@ -54,7 +56,7 @@ def measure(context: Context, preset: str = "paper") -> Result:
     result.comparisons.append(
         Comparison.of(
             preset,
-            f"{preset} preset, {size} seeds a step",
+            f"{preset} preset, {size} seeds a step, heads on both sides: {heads}",
             "seeds",
             size,
             samples,
