@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks import plots, results
@@ -19,9 +19,10 @@ _CLOCK = "per CPU-second"
 
 def outputs(folder: Path = results.FOLDER) -> dict[Path, str]:
     """Return the page and every plot with what they should hold."""
-    found = results.latest(folder)
+    runs = results.history(folder)
+    found = {name: held[0] for name, held in runs.items()}
     pictures = {PLOTS / f"{name}.svg": text for name, text in _pictures(found).items()}
-    return {PAGE: build(found), **pictures}
+    return {PAGE: build(found, runs), **pictures}
 
 
 def write(check: bool = False) -> list[str]:
@@ -37,8 +38,13 @@ def write(check: bool = False) -> list[str]:
     return [path.name for path in stale]
 
 
-def build(found: Mapping[str, Result]) -> str:
-    """Return the whole page."""
+def build(found: Mapping[str, Result], runs: Mapping[str, Sequence[Result]] | None = None) -> str:
+    """Return the whole page.
+
+    Args:
+        found: The newest result of every benchmark.
+        runs: All results of every benchmark, the newest first.
+    """
     lines = [
         "# Measured: speed and memory",
         "",
@@ -47,6 +53,8 @@ def build(found: Mapping[str, Result]) -> str:
         "Every comparison runs graphham and its peers in turn in one run, one thread each, the",
         "order reversed every other round. A ratio is taken within a round; shown is the median,",
         "with the smallest and largest in brackets. Ratios above 1 mean graphham is faster.",
+        "The brackets span the rounds of one run; runs at different times can differ by more, so",
+        "earlier runs are named below the newest one.",
         "The machine was shared with other work, so ratios mean more than rates. Graphs are",
         "planted hierarchies from `graphham.planted` at the sizes of com-Youtube (1.14 M nodes,",
         "6 M directed edges) and of ogbn-products (2.45 M, 124 M), ids shuffled.",
@@ -74,6 +82,7 @@ def build(found: Mapping[str, Result]) -> str:
     for name, case in CASES.items():
         if name in found:
             lines += [f"## {case.title}", "", *_section(name, found[name])]
+            lines += _earlier((runs or {}).get(name, [])[1:])
     lines += ["## Where and with what", "", *_origin(found), ""]
     return "\n".join(lines)
 
@@ -111,6 +120,26 @@ def _section(name: str, result: Result) -> list[str]:
         lines += [*_curve_table(result.curves), ""]
     for peer, reason in result.missing.items():
         lines += [f"*{peer} could not take part: {reason}*", ""]
+    return lines
+
+
+def _earlier(runs: Sequence[Result]) -> list[str]:
+    """Return one line per earlier run with its median ratios or numbers."""
+    lines: list[str] = []
+    for result in runs:
+        facts = result.facts
+        parts = [
+            f"{comparison.name} / {side} {comparison.ratio(side).median:.3g}x"
+            for comparison in result.comparisons
+            for side in comparison.cpu
+            if side != comparison.ours
+        ]
+        if not result.comparisons:
+            parts = [
+                f"{value.title} {_spread(value.spread, value.unit)}" for value in result.values
+            ]
+        said = "; ".join(parts) or "nothing"
+        lines += [f"Earlier run ({facts['date']}, {facts['commit'][:7]}): {said}.", ""]
     return lines
 
 

@@ -230,18 +230,23 @@ def save(result: Result, folder: Path = FOLDER) -> Path:
     return path
 
 
-def latest(folder: Path = FOLDER) -> dict[str, Result]:
-    """Return the newest full result of every benchmark, by name."""
-    found: dict[str, tuple[tuple[str, str], Result]] = {}
+def history(folder: Path = FOLDER) -> dict[str, list[Result]]:
+    """Return every full result of every benchmark, by name, the newest first."""
+    found: dict[str, list[Result]] = {}
     for path in sorted(folder.glob("????-??-??/*.json")):
         result = Result.from_json(path.read_text("utf-8"))
-        # Within a day the later run wins; the time is kept because commits have no order here.
-        age = (result.facts["date"], result.facts.get("time", ""))
-        if result.facts["quick"]:
-            continue
-        if result.benchmark not in found or found[result.benchmark][0] <= age:
-            found[result.benchmark] = (age, result)
-    return {name: found[name][1] for name in sorted(found)}
+        if not result.facts["quick"]:
+            found.setdefault(result.benchmark, []).append(result)
+    # Within a day the later run is the newer; commits have no order here.
+    return {
+        name: sorted(found[name], key=lambda r: (r.facts["date"], r.facts.get("time", "")))[::-1]
+        for name in sorted(found)
+    }
+
+
+def latest(folder: Path = FOLDER) -> dict[str, Result]:
+    """Return the newest full result of every benchmark, by name."""
+    return {name: runs[0] for name, runs in history(folder).items()}
 
 
 def _rounded(value: Any) -> Any:
