@@ -219,11 +219,14 @@ def test_the_first_layer_starts_from_the_main_directions():
         assert torch.equal(one, other)
 
 
-def test_class_logits_read_all_layers():
-    model = make_model(num_classes=3)
+@pytest.mark.parametrize("activation", ["relu", "identity"])
+def test_class_logits_read_all_layers(activation):
+    model = make_model(num_classes=3, **{"model.class_activation": activation})
     states = [torch.randn(4, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))]
     states.append(states[0].flip(0))
-    expected = torch.cat(states, 1) @ model.classifier.weight.T + model.classifier.bias
+    joined = torch.cat(states, 1)
+    read = joined.clamp_min(0) if activation == "relu" else joined
+    expected = read @ model.classifier.weight.T + model.classifier.bias
     torch.testing.assert_close(model.class_logits(states), expected)
 
 

@@ -78,6 +78,17 @@ export class MapView {
     await this.refreshNow();
   }
 
+  // Plotly keeps the scale of both axes equal by widening one of them when the map changes its size,
+  // so the window of the address is asked for again.
+  async resize() {
+    await Plotly.Plots.resize(this.root);
+    const range = this.range();
+    if (!range) return;
+    this.isResizing = true; // the address keeps the window that was asked for
+    await Plotly.relayout(this.root, { "xaxis.range": [range[0], range[1]], "yaxis.range": [range[2], range[3]] });
+    this.isResizing = false;
+  }
+
   range() {
     const parts = this.state.values.range.split(",").map(Number);
     return parts.length === 4 && parts.every(Number.isFinite) ? parts : null;
@@ -197,7 +208,7 @@ export class MapView {
     let timer = 0;
     new ResizeObserver(() => {
       clearTimeout(timer);
-      timer = window.setTimeout(() => this.inTurn(() => Plotly.Plots.resize(this.root)), 60);
+      timer = window.setTimeout(() => this.inTurn(() => this.resize()), 60);
     }).observe(this.root);
     const tip = byId("tip");
     const rowOf = (point) => (this.rows[point.curveNumber] ? this.rows[point.curveNumber][point.pointNumber] : undefined);
@@ -229,7 +240,7 @@ export class MapView {
       this.actions.lasso(polygon.join(";"));
     });
     this.root.on("plotly_relayout", (event) => {
-      if (!Object.keys(event).some((k) => k.includes("axis"))) return;
+      if (this.isResizing || !Object.keys(event).some((k) => k.includes("axis"))) return;
       const { xaxis, yaxis } = this.root._fullLayout;
       const reset = event["xaxis.autorange"];
       const range = reset ? "" : [...xaxis.range, ...yaxis.range].map((v) => Number(v).toFixed(4)).join(",");
