@@ -52,7 +52,10 @@ def cache() -> Path:
 
 def sized(num_edges: int, mean_degree: float, features: int = 100) -> Recipe:
     """Return the recipe of a graph with about so many directed edges."""
-    return Recipe(max(200, round(num_edges / mean_degree)), mean_degree, features=features)
+    nodes = max(200, round(num_edges / mean_degree))
+    # A small leaf has no room for the edges of a high degree, so small graphs have fewer leaves.
+    tree = (8, 6) if nodes >= 50_000 else (2, 2)
+    return Recipe(nodes, mean_degree, tree, features)
 
 
 def name_of(recipe: Recipe) -> str:
