@@ -1,6 +1,7 @@
 """Fixtures and settings that every test shares."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -20,3 +21,10 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"the raw data folder {folder} is not here; set GRAPHHAM_DATA to run this test")
     return folder
+
+
+@pytest.fixture(autouse=True)
+def _same_draws_every_time() -> None:
+    """Seed torch's global source, so that a test that draws plainly sees the same numbers in CI."""
+    if torch := sys.modules.get("torch"):
+        torch.manual_seed(0)

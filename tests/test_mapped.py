@@ -30,8 +30,8 @@ def test_rows_are_scaled_as_the_whole_table_is(kind, scaling):
     np.testing.assert_allclose(mapped.rows(chosen), whole[chosen], atol=1e-6)
     np.testing.assert_allclose(mapped.span(5, 50), whole[5:50], atol=1e-6)
     np.testing.assert_allclose(mapped.to_tensor(), whole, atol=1e-6)
-    weight = torch.randn(20, 3)
-    np.testing.assert_allclose(mapped.matmul(weight), whole @ weight.numpy(), atol=1e-5)
+    weight = torch.randn(20, 3, generator=torch.Generator().manual_seed(0))
+    np.testing.assert_allclose(mapped.matmul(weight), whole @ weight.numpy(), rtol=1e-4, atol=1e-4)
 
 
 def test_moments_and_directions_are_those_of_the_table():
