@@ -180,3 +180,14 @@ def test_a_graph_of_two_nodes():
         batches = make_batches(build_graph([0], [1], 2), groups=(2, 1), **settings)
         steps = list(batches.epoch(0))
         assert sorted(np.concatenate([s.rows[s.members.numpy()] for s in steps])) == [0, 1]
+
+
+def test_a_short_epoch_takes_the_first_steps_of_a_long_one():
+    whole = make_batches(inductive=True, **SAMPLED)
+    short = make_batches(inductive=True, **SAMPLED, **{"train.epoch_steps": 2})
+    assert short.steps_per_epoch == 2
+    steps = list(short.epoch(1))
+    assert len(steps) == 2
+    for ours, theirs in zip(steps, whole.epoch(1), strict=False):
+        np.testing.assert_array_equal(ours.rows, theirs.rows)
+        assert ours.key == theirs.key

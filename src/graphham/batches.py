@@ -88,7 +88,13 @@ class Batches:
         """Number of steps in one epoch."""
         if self.is_full:
             return 1
-        return -(-self.graph.num_nodes // self.config.train.batch_size)
+        return len(self.starts())
+
+    def starts(self) -> range:
+        """Return where each sampled step of an epoch begins in the epoch's order of the nodes."""
+        train = self.config.train
+        all_steps = range(0, self.graph.num_nodes, train.batch_size)
+        return all_steps if train.epoch_steps is None else all_steps[: train.epoch_steps]
 
     def epoch(self, epoch: int) -> Iterator[Step]:
         """Yield the steps of one epoch in order; worker threads prepare them ahead."""
@@ -99,7 +105,7 @@ class Batches:
             yield self._full_step(order, derive_key(self.config.seed, "step", epoch, 0))
             return
         size = self.config.train.batch_size
-        parts = [order[start : start + size] for start in range(0, len(order), size)]
+        parts = [order[start : start + size] for start in self.starts()]
         keys = [derive_key(self.config.seed, "step", epoch, index) for index in range(len(parts))]
         workers = self.config.train.workers
         if not workers:

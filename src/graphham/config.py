@@ -191,6 +191,12 @@ class TrainConfig(_Section):
         "auto", description="whole graph per step, or sampled neighbourhoods; auto asks memory"
     )
     batch_size: int = Field(512, ge=1, description="targets per sampled step")
+    epoch_steps: int | None = Field(
+        None,
+        ge=1,
+        description="sampled steps after which an epoch ends even if nodes are left, so that a "
+        "graph of millions of nodes is reported and saved more often; when absent all nodes",
+    )
     anchors: int = Field(
         8192, ge=2, description="targets that carry the context loss in a full-graph step"
     )

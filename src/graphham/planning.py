@@ -159,8 +159,9 @@ def plan_fit(
     elif train.batch == "auto":
         updates["batch"] = "full" if memory <= train.memory_gib * _GIB else "sampled"
     if train.epochs is None:
-        steps = -(-n // train.batch_size)
-        sampled = min(habits.epochs, max(4, -(-_SAMPLED_STEPS // steps)))
+        steps = min(-(-n // train.batch_size), train.epoch_steps or n)
+        most = habits.epochs if train.epoch_steps is None else _SAMPLED_STEPS
+        sampled = min(most, max(4, -(-_SAMPLED_STEPS // steps)))
         is_sampled = updates.get("batch", train.batch) == "sampled"
         updates["epochs"] = sampled if is_sampled else habits.epochs
     table = config.loss.context_table

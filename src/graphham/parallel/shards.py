@@ -77,7 +77,7 @@ class ShardedSteps:
         seed, size = trainer.config.seed, trainer.config.train.batch_size
         nodes = trainer.graph.num_nodes
         order = numpy_generator(derive_key(seed, "order", epoch)).permutation(nodes)
-        starts = range(0, nodes, size)
+        starts = trainer.batches.starts()
 
         def make(index: int) -> list[Piece]:
             targets = order[starts[index] : starts[index] + size]
