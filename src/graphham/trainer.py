@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graphham.adam import Adam
 from graphham.batches import Batches, Step
 from graphham.config import RunConfig
 from graphham.context import ContextTable
@@ -229,7 +230,7 @@ class Trainer:
         parts = loss_parts(self.model, step, output, self.truth, self.seeds, generator, self.guess)
         self.optimizer.zero_grad(set_to_none=True)
         total_loss(parts).backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.train.clip)
+        self.optimizer.clip(self.config.train.clip)
         self.optimizer.step()
         for table in self.tables:
             table.step(self.config.train.table_lr)
@@ -379,14 +380,14 @@ class Trainer:
         return epoch
 
 
-def make_optimizer(model: GraphHAMNet, config: RunConfig) -> torch.optim.Adam:
+def make_optimizer(model: GraphHAMNet, config: RunConfig) -> Adam:
     """Return Adam with weight decay on transformations and classifier only (never on groups)."""
     decayed: list[Tensor] = []
     free: list[Tensor] = []
     for name, parameter in model.named_parameters():
         heavy = name.endswith((".weight", ".shortcut")) and "decoders" not in name
         (decayed if heavy else free).append(parameter)
-    return torch.optim.Adam(
+    return Adam(
         [
             {"params": decayed, "weight_decay": config.train.weight_decay or 0.0},
             {"params": free, "weight_decay": 0.0},

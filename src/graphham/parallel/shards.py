@@ -179,6 +179,5 @@ class ShardedSteps:
         for buffer in self.running:
             buffer.copy_(total[place : place + buffer.numel()].view_as(buffer))
             place += buffer.numel()
-        config = self.trainer.config
-        torch.nn.utils.clip_grad_norm_(self.parameters, config.train.clip)
+        self.trainer.optimizer.clip(self.trainer.config.train.clip)
         self.trainer.optimizer.step()
