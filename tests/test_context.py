@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from graphham.config import LossConfig
 from graphham.context import ContextDecoder, ContextTable
 from graphham.membership import one_hot_straight_through
+from graphham.parallel.ranks import ALONE
+from graphham.parallel.tables import RowShards
 from reference import model as slow
 
 NODES, GROUPS, DIM = 7, 3, 4
@@ -197,3 +199,64 @@ def test_learning_separates_contexts_from_others():
         decoder.table.step(0.1)
         losses.append(float(loss.detach()))
     assert losses[-1] < 0.3 * losses[0]
+
+
+@settings(max_examples=40)
+@given(
+    st.sampled_from(["factored", "full"]),
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([1, 4, 19]),
+    st.integers(0, 10**6),
+)
+def test_the_compiled_pairs_equal_plain_torch(form, hard, grouped, sharded, dim, seed):
+    """Loss, gradients of states, assignments and group vectors, and the tables after two steps."""
+    rng = np.random.default_rng(seed)
+    rows = NODES * (GROUPS if form == "full" else 1)
+    start = torch.randn(rows, dim, generator=torch.Generator().manual_seed(seed))
+    config = LossConfig(context="skipgram", context_table=form, group_context=grouped)
+    batches = [pairs(seed + step) for step in range(2)]
+    h = torch.from_numpy(3 * rng.standard_normal((NODES, dim)).astype("f4"))
+    u = torch.from_numpy(rng.standard_normal((NODES, GROUPS)).astype("f4"))
+    found = []
+    for how in ("compiled", "reference"):
+        if sharded:
+            table = RowShards(NODES, rows // NODES, dim, 0, ALONE, "cpu")
+            table.weight.copy_(start)
+        else:
+            table = ContextTable(start.clone())
+        decoder = ContextDecoder(GROUPS, dim, config, table, form == "full", hard)
+        decoder.reset_parameters(torch.Generator().manual_seed(1))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("GRAPHHAM_OPS", how)
+            for step in batches:
+                anchors, *nodes = (torch.from_numpy(part) for part in step)
+                states, soft = h.clone().requires_grad_(), u.softmax(1).requires_grad_()
+                if sharded:
+                    table.fetch(nodes)
+                z = one_hot_straight_through(soft) if hard else soft
+                loss = decoder.skipgram(states, z, anchors, *nodes)
+                decoder.zero_grad()
+                (2.5 * loss).backward()
+                if sharded:
+                    table.end_shard()
+                table.step(0.1)
+        vectors = decoder.group_context
+        grads = [states.grad, soft.grad, None if vectors is None else vectors.grad]
+        zero = torch.zeros(1)
+        grads = [zero if g is None or not g.abs().sum() else g for g in grads]
+        found.append([loss.detach(), *grads, table.weight, table.squares])
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=2e-5, atol=2e-6)
+
+
+def test_pairs_scored_without_gradient_leave_nothing_to_update():
+    table = ContextTable.start(5, 3, torch.Generator().manual_seed(0))
+    before, rows = table.weight.clone(), torch.tensor([[0, -1]])
+    with torch.no_grad():
+        seen = table.pair_loss(torch.ones(1, 3), None, rows, 1.0)
+    torch.testing.assert_close(seen, -(before[0].sum().sigmoid().log()))
+    assert table.pair_loss(torch.ones(1, 3), None, torch.tensor([[-1]]), 1.0).detach() == 0
+    table.step(1.0)
+    assert torch.equal(table.weight, before)

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from graphham.config import LossConfig
 from graphham.losses import contrastive_loss, skipgram_loss
+from graphham.ops.attention import runs_reference
+from graphham.ops.pairs import PairGradient, pair_loss
 
 _CHUNK = 1 << 22  # largest number of vector entries gathered at once for the full table
 
@@ -33,13 +36,17 @@ class ContextTable:
     def __init__(self, weight: Tensor, squares: Tensor | None = None) -> None:
         self.weight = weight
         self.squares = weight.new_zeros(len(weight)) if squares is None else squares
-        self._looked_up: list[tuple[Tensor, Tensor]] = []
+        self._looked_up: list[tuple[Tensor, Tensor] | PairGradient] = []
 
     @classmethod
     def start(cls, rows: int, width: int, generator: torch.Generator) -> ContextTable:
         """Return a table of small random vectors."""
-        weight = torch.randn(rows, width, generator=generator, device=generator.device)
-        return cls(weight * width**-0.5)
+        if generator.device.type == "cpu":
+            # Numpy asks the system for large pages, without which most look-ups wait twice.
+            weight = torch.from_numpy(np.empty((rows, width), dtype=np.float32))
+        else:
+            weight = torch.empty(rows, width, device=generator.device)
+        return cls(weight.normal_(generator=generator).mul_(width**-0.5))
 
     def look_up(self, rows: Tensor) -> Tensor:
         """Return ``(len(rows), width)`` vectors that collect a gradient."""
@@ -49,9 +56,23 @@ class ContextTable:
             self._looked_up.append((unique, leaf))
         return leaf[place]
 
+    def pair_loss(self, target: Tensor, gate: Tensor | None, rows: Tensor, sign: float) -> Tensor:
+        """Return the skip-gram loss of targets with rows, which collect a gradient.
+
+        See :func:`graphham.ops.pairs.pair_loss`; the same numbers as by :meth:`look_up`.
+        """
+        loss, gradient = pair_loss(target, gate, self.weight, rows, sign)
+        if gradient is not None:
+            self._looked_up.append(gradient)
+        return loss
+
     def step(self, lr: float) -> None:
         """Update the rows looked up since the last step."""
-        for rows, leaf in self._looked_up:
+        for held in self._looked_up:
+            if isinstance(held, PairGradient):
+                held.update(self.weight, self.squares, lr)
+                continue
+            rows, leaf = held
             if leaf.grad is None:
                 continue
             self.squares[rows] += leaf.grad.square().mean(1)
@@ -117,10 +138,39 @@ class ContextDecoder(nn.Module):
         """
         if self.config.mix == "loss" and self.config.group_context:
             return self._mixed_losses(states, z, anchors, positives, negatives)
+        if self._is_pairwise(states):
+            return self._pair_losses(states[anchors], z[anchors], positives, negatives)
         scores = [
             self.scores(states, z, *_pairs(anchors, nodes)) for nodes in (positives, negatives)
         ]
         return skipgram_loss(scores[0], scores[1])
+
+    def _is_pairwise(self, states: Tensor) -> bool:
+        """Whether one row of a table belongs to each pair, and the compiled loops serve it."""
+        if self.table is None or (
+            self.full and self.config.group_context and not self.straight_through
+        ):
+            return False
+        return not runs_reference(states, self.table.weight)
+
+    def _pair_losses(
+        self, states: Tensor, z: Tensor, positives: Tensor, negatives: Tensor
+    ) -> Tensor:
+        """Return the skip-gram loss from the anchors' own states and assignments."""
+        assert self.table is not None
+        gate: Tensor | None = None
+        if self.full and self.config.group_context:
+            group = z.argmax(1, keepdim=True)
+            chosen = z.gather(1, group)[:, 0]
+            gate = 1 + chosen - chosen.detach()
+            positives, negatives = (
+                torch.where(nodes >= 0, nodes * self.groups + group, nodes)
+                for nodes in (positives, negatives)
+            )
+        else:
+            states = self._modulated(states, z)
+        first = self.table.pair_loss(states, gate, positives, 1.0)
+        return first + self.table.pair_loss(states, gate, negatives, -1.0)
 
     def scores(self, states: Tensor, z: Tensor, left: Tensor, right: Tensor) -> Tensor:
         """Return ``(pairs,)`` context scores s_ij (E10).

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from graphham.keys import derive_key, torch_generator
+from graphham.ops.pairs import PairGradient, pair_loss
 from graphham.parallel.ranks import Ranks
 
 # Rows are drawn in blocks by key, so that a process draws its own range and nothing else.
@@ -52,7 +53,7 @@ class RowShards:
         self.squares = self.weight.new_zeros(len(self.weight))
         self._nodes = torch.empty(0, dtype=torch.long)
         self._vectors = self.weight[:0]
-        self._looked_up: list[tuple[Tensor, Tensor]] = []
+        self._looked_up: list[tuple[Tensor, Tensor] | PairGradient] = []
         self._gradients: list[tuple[Tensor, Tensor]] = []
 
     def fetch(self, nodes: Sequence[Tensor]) -> None:
@@ -73,9 +74,29 @@ class RowShards:
             self._looked_up.append((unique, leaf))
         return leaf[place]
 
+    def pair_loss(self, target: Tensor, gate: Tensor | None, rows: Tensor, sign: float) -> Tensor:
+        """Return the skip-gram loss of targets with fetched rows, which collect a gradient.
+
+        See :func:`graphham.ops.pairs.pair_loss`; the same numbers as by :meth:`look_up`.
+        """
+        at = torch.searchsorted(self._nodes, rows.div(self.per_node, rounding_mode="floor"))
+        place = torch.where(rows >= 0, at * self.per_node + rows % self.per_node, rows)
+        loss, gradient = pair_loss(target, gate, self._vectors, place, sign)
+        if gradient is not None:
+            self._looked_up.append(gradient)
+        return loss
+
     def end_shard(self) -> None:
         """Add up the gradients of one shard's look-ups, in the order in which they were made."""
-        held = [(rows, leaf.grad) for rows, leaf in self._looked_up if leaf.grad is not None]
+        held: list[tuple[Tensor, Tensor]] = []
+        for one in self._looked_up:
+            if isinstance(one, PairGradient):
+                found = one.summed()
+                if found is not None:
+                    node = self._nodes[found[0] // self.per_node]
+                    held.append((node * self.per_node + found[0] % self.per_node, found[1]))
+            elif one[1].grad is not None:
+                held.append((one[0], one[1].grad))
         self._looked_up.clear()
         if held:
             rows = torch.cat([rows for rows, _ in held])
