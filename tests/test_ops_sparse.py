@@ -36,6 +36,12 @@ def test_product_and_gradient_equal_the_dense_ones(version, matrix, dim, rate):
     torch.testing.assert_close(out, dense @ weight, rtol=1e-4, atol=1e-5)
     (grad,) = torch.autograd.grad(out, weight, seed)
     torch.testing.assert_close(grad, dense.t() @ seed, rtol=1e-4, atol=1e-5)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GRAPHHAM_OPS", version)
+        less = sparse_matmul(held.dropped(rate, 7), weight)
+    torch.testing.assert_close(less, out)
+    (again,) = torch.autograd.grad(less, weight, seed)
+    torch.testing.assert_close(again, grad)
 
 
 def test_torch_version_passes_gradcheck():
@@ -57,6 +63,11 @@ def test_a_slice_keeps_values_and_drops_what_the_whole_drops(matrix, data):
     whole = sp.csr_matrix((held.with_dropout(0.5, 3), held.indices, held.indptr), matrix.shape)
     part = sp.csr_matrix((piece.with_dropout(0.5, 3), piece.indices, piece.indptr), piece.shape)
     np.testing.assert_array_equal(part.toarray(), whole[rows].toarray())
+    less = piece.dropped(0.5, 3)
+    assert less.num_entries == np.count_nonzero(part.toarray())
+    np.testing.assert_array_equal(
+        less.to_tensor(None, torch.ones(1)).to_dense(), whole[rows].toarray()
+    )
     # A slice of a slice still answers for the rows of the first matrix.
     again = piece.rows(np.arange(len(rows))[::-1])
     np.testing.assert_array_equal(

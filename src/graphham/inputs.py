@@ -105,7 +105,7 @@ class NodeInputs:
         """Return the features of chosen rows (``None`` for all), with dropout by key."""
         if isinstance(self.features, SparseMatrix):
             matrix = self.features if selection is None else self.features.rows(selection)
-            return FeatureRows(matrix, matrix.with_dropout(dropout, key) if dropout else None)
+            return FeatureRows(matrix.dropped(dropout, key) if dropout else matrix)
         if isinstance(self.features, MappedFeatures):
             held = self.features
             dense = held.to_tensor() if selection is None else held.rows(selection)

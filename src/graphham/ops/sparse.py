@@ -11,10 +11,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from graphham.blocks import transpose
 from graphham.errors import InputError
-from graphham.jit import Array, frozen, jit, mix, unit
-from graphham.ops.attention import IN_ORDER, gather, readable, runs_reference
+from graphham.jit import Array, frozen, jit, mix
+from graphham.ops.attention import new_tensor, readable, runs_reference
 
 _NO_ROWS = frozen(np.empty(0, dtype=np.int64))
 
@@ -63,12 +62,6 @@ class SparseMatrix:
         """Number of stored entries."""
         return len(self.indices)
 
-    @cached_property
-    def by_column(self) -> tuple[Array, Array, Array]:
-        """Column bounds, rows and row-order positions of the entries in column order."""
-        parts = transpose(self.indptr, self.indices, self.num_columns)
-        return frozen(parts[0]), frozen(parts[1]), frozen(parts[2])
-
     def rows(self, selection: Any) -> SparseMatrix:
         """Return the matrix of the chosen rows, in that order."""
         chosen = frozen(selection, np.int64)
@@ -92,8 +85,35 @@ class SparseMatrix:
             raise InputError(f"the dropout rate must lie in [0, 1), got {rate}")
         if rate == 0.0:
             return self.values
-        names = _NO_ROWS if self.row_names is None else self.row_names
-        return _dropped(self.indptr, self.indices, self.values, names, rate, np.uint64(key))
+        stays = _kept(self.indptr, self.indices, self._names, rate, np.uint64(key))
+        scale = np.float32(1.0 / (1.0 - rate))
+        return np.where(stays, self.values * scale, np.float32(0.0))
+
+    def dropped(self, rate: float, key: int | np.integer[Any]) -> SparseMatrix:
+        """Return the matrix :meth:`with_dropout` describes, without the entries it sets to zero."""
+        if not 0.0 <= rate < 1.0:
+            raise InputError(f"the dropout rate must lie in [0, 1), got {rate}")
+        if rate == 0.0:
+            return self
+        stays = _kept(self.indptr, self.indices, self._names, rate, np.uint64(key))
+        # One entry more: every entry is written, and written over unless it stays.
+        indices = np.empty(self.num_entries + 1, dtype=np.int32)
+        values = np.empty(self.num_entries + 1, dtype=np.float32)
+        indptr = np.zeros(len(self.indptr), dtype=np.int64)
+        scale = np.float32(1.0 / (1.0 - rate))
+        _compact(self.indptr, self.indices, self.values, stays, scale, indptr, indices, values)
+        count = int(indptr[-1])
+        return SparseMatrix(
+            frozen(indptr),
+            frozen(indices[:count]),
+            frozen(values[:count]),
+            self.num_columns,
+            self.row_names,
+        )
+
+    @property
+    def _names(self) -> Array:
+        return _NO_ROWS if self.row_names is None else self.row_names
 
     @cached_property
     def _places(self) -> dict[str, Tensor]:
@@ -158,16 +178,56 @@ class _SparseMatmul(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, weight: Tensor, matrix: SparseMatrix, values: Array) -> Tensor:
         ctx.matrix, ctx.values = matrix, values
-        dense = readable(weight)[:, None]
-        return gather(matrix.indptr, matrix.indices, IN_ORDER, values[:, None], dense).squeeze(1)
+        out = new_tensor(matrix.shape[0], weight.shape[1])
+        _multiply(matrix.indptr, matrix.indices, values, readable(weight), out.numpy())
+        return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        bounds, rows, positions = ctx.matrix.by_column
-        dense = readable(grad)[:, None]
-        out = gather(bounds, rows, positions, ctx.values[:, None], dense)
-        return out.squeeze(1), None, None
+        matrix = ctx.matrix
+        out = new_tensor(matrix.num_columns, grad.shape[1]).zero_()
+        _spread(matrix.indptr, matrix.indices, ctx.values, readable(grad), out.numpy())
+        return out, None, None
+
+
+@jit
+def _multiply(indptr: Array, indices: Array, values: Array, weight: Array, out: Array) -> None:
+    """Write the sparse matrix times ``weight``."""
+    num_rows, dim = out.shape
+    for i in range(num_rows):
+        low, high = indptr[i], indptr[i + 1]
+        for d in range(dim):
+            out[i, d] = np.float32(0.0)
+        # Four entries at a time: out is read and written once per four rows of the weight.
+        k = low
+        while k + 4 <= high:
+            j0, j1, j2, j3 = indices[k], indices[k + 1], indices[k + 2], indices[k + 3]
+            w0, w1, w2, w3 = values[k], values[k + 1], values[k + 2], values[k + 3]
+            for d in range(dim):
+                first = w0 * weight[j0, d] + w1 * weight[j1, d]
+                out[i, d] += first + w2 * weight[j2, d] + w3 * weight[j3, d]
+            k += 4
+        while k < high:
+            j, w = indices[k], values[k]
+            for d in range(dim):
+                out[i, d] += w * weight[j, d]
+            k += 1
+
+
+@jit
+def _spread(indptr: Array, indices: Array, values: Array, grad: Array, out: Array) -> None:
+    """Add the transposed sparse matrix times ``grad`` to ``out``.
+
+    Row by row, so that no transposed copy is needed; a weight's gradient stays in the cache where
+    the gradient of all rows would not.
+    """
+    num_rows, dim = grad.shape
+    for i in range(num_rows):
+        for k in range(indptr[i], indptr[i + 1]):
+            j, w = indices[k], values[k]
+            for d in range(dim):
+                out[j, d] += w * grad[i, d]
 
 
 @jit
@@ -188,15 +248,36 @@ def _slice_rows(
 
 
 @jit
-def _dropped(
-    indptr: Array, indices: Array, values: Array, names: Array, rate: float, key: Any
-) -> Array:
-    scale = np.float32(1.0 / (1.0 - rate))
-    out = np.empty(len(values), dtype=np.float32)
+def _kept(indptr: Array, indices: Array, names: Array, rate: float, key: Any) -> Array:
+    """Decide for each entry whether it stays, by its original row and its column."""
+    # The same as unit(bits) >= rate, in whole numbers.
+    least = np.int64(np.ceil(rate * 9007199254740992.0))
+    stays = np.empty(len(indices), dtype=np.bool_)
     for i in range(len(indptr) - 1):
         row = names[i] if len(names) > 0 else np.int64(i)
         row_key = mix(key, row)
         for k in range(indptr[i], indptr[i + 1]):
-            stays = unit(mix(row_key, indices[k])) >= rate
-            out[k] = values[k] * scale if stays else np.float32(0.0)
-    return out
+            stays[k] = np.int64(mix(row_key, indices[k]) >> np.uint64(11)) >= least
+    return stays
+
+
+@jit
+def _compact(
+    indptr: Array,
+    indices: Array,
+    values: Array,
+    stays: Array,
+    scale: Any,
+    new_indptr: Array,
+    new_indices: Array,
+    new_values: Array,
+) -> None:
+    """Close the gaps that dropped entries leave, and scale up the others."""
+    spot = 0
+    for i in range(len(indptr) - 1):
+        for k in range(indptr[i], indptr[i + 1]):
+            # Unlike a branch this does not make the processor guess.
+            new_indices[spot] = indices[k]
+            new_values[spot] = values[k] * scale
+            spot += np.int64(stays[k])
+        new_indptr[i + 1] = spot
