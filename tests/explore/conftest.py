@@ -27,6 +27,11 @@ FLAGS = [
 ]
 
 
+# Milliseconds: a machine with other work on it takes its time, and only a page that never comes
+# is a failure.
+PATIENCE = 240_000
+
+
 @pytest.fixture(scope="session")
 def small_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A real fit of a planted hierarchy, with a map."""
@@ -73,7 +78,7 @@ class Tab:
 
     def open(self, address: str) -> Any:
         self.page.goto(address)
-        self.page.wait_for_selector("html[data-ready=yes]", state="attached", timeout=60_000)
+        self.page.wait_for_selector("html[data-ready=yes]", state="attached", timeout=PATIENCE)
         self.settle()
         return self.page
 
@@ -81,7 +86,7 @@ class Tab:
         """Wait until the page has followed the last change."""
         self.page.wait_for_timeout(50)
         self.page.wait_for_function(
-            "(document.documentElement.dataset.busy || 'no') === 'no'", timeout=30_000
+            "(document.documentElement.dataset.busy || 'no') === 'no'", timeout=PATIENCE
         )
 
     def check(self) -> None:
@@ -105,6 +110,7 @@ def browser() -> Iterator[Any]:
 @pytest.fixture
 def tab(browser: Any) -> Iterator[Tab]:
     context = browser.new_context(viewport={"width": 1400, "height": 900}, accept_downloads=True)
+    context.set_default_timeout(PATIENCE)
     opened = Tab(context.new_page())
     home = ("http://127.0.0.1:", "file:", "data:", "blob:")
 

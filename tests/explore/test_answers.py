@@ -11,8 +11,8 @@ from hypothesis.extra.numpy import arrays
 from graphham.errors import InputError
 from graphham.explore.answers import Explorer
 from graphham.explore.choosing import inside_polygon
+from graphham.explore.door import static_files
 from graphham.explore.export import MODULES, bundle, export_static
-from graphham.explore.server import static_files
 from graphham.explore.wire import pack, unpack
 from graphham.saved import Run
 

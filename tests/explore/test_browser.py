@@ -16,7 +16,7 @@ from graphham.report import write_report
 from graphham.saved import Run
 from hostile import ATTACKS
 
-from .conftest import Tab
+from .conftest import PATIENCE, Tab
 
 GROUP = "2-1"
 
@@ -324,12 +324,13 @@ def test_nothing_sticks_out_sideways(
     browser: Any, served: RunningExplorer, tmp_path: Path, width: int, theme: str
 ) -> None:
     context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=theme)
+    context.set_default_timeout(PATIENCE)
     report = write_report(served.explorer.view.run.path, tmp_path / "r.html")
     try:
         for address in (f"{served.address}#group={GROUP}", report.as_uri()):
             page = context.new_page()
             page.goto(address)
-            page.wait_for_selector("html[data-ready=yes]", state="attached", timeout=60_000)
+            page.wait_for_selector("html[data-ready=yes]", state="attached", timeout=PATIENCE)
             over = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
             assert over <= 1, address
             ink = page.evaluate("getComputedStyle(document.body).color")

@@ -1,9 +1,11 @@
 """The server must answer its own page and nobody else."""
 
+import asyncio
 import http.client
 import io
 import json
 from collections.abc import Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from graphham.explore.launch import RunningExplorer
+from graphham.errors import InputError
+from graphham.explore.door import Door
+from graphham.explore.launch import RunningExplorer, serve
 from graphham.saved import Run
 
 
@@ -179,3 +183,43 @@ def test_it_listens_on_this_machine_only(small_run: Path) -> None:
     with RunningExplorer(small_run) as running:
         assert running._socket.getsockname()[0] == "127.0.0.1"
         assert running.address.startswith("http://127.0.0.1:")
+
+
+def test_the_page_is_handed_out_before_the_run_is_read() -> None:
+    answers: Future[Any] = Future()
+    door = Door(1, answers)
+
+    async def ask(path: str) -> dict[str, Any]:
+        sent: list[Any] = []
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        async def receive() -> Any:
+            return {"type": "http.request"}
+
+        headers = [(b"host", b"127.0.0.1:1")]
+        scope = {"type": "http", "method": "GET", "path": path, "headers": headers}
+        await door(scope, receive, send)
+        assert b"content-security-policy" in dict(sent[0]["headers"])
+        return {"status": sent[0]["status"], "body": sent[1]["body"]}
+
+    async def visit() -> None:
+        waiting = asyncio.create_task(ask("/api/overview"))
+        gone = asyncio.create_task(ask("/api/points"))
+        page = await ask("/")
+        assert page["status"] == 200
+        assert b"main.js" in page["body"]
+        gone.cancel()  # a visitor who leaves must not take the answers along
+        await asyncio.sleep(0.01)
+        assert not waiting.done()
+        answers.set_exception(InputError("broken"))
+        assert (await waiting)["status"] == 503
+
+    asyncio.run(visit())
+
+
+def test_a_run_that_cannot_be_read_ends_the_server(own_run: Path) -> None:
+    (own_run / "nodes.parquet").write_bytes(b"nothing")
+    with pytest.raises(InputError, match=r"nodes\.parquet"):
+        serve(own_run, open_browser=False, announce=lambda _: None)

@@ -12,7 +12,7 @@ import pytest
 from graphham.cli import main
 from graphham.compare import compare_runs, write_comparison
 from graphham.errors import InputError
-from graphham.report import RunView, figures, write_report
+from graphham.report import RunView, figures, plotlyjs, write_report
 from graphham.report.palette import group_colors, spread
 from graphham.report.text import one_line, plot_text
 from graphham.runs import Run, start_run
@@ -231,3 +231,17 @@ def test_runs_without_common_nodes_cannot_be_compared(tmp_path: Path) -> None:
     two = write_run(tmp_path / "b", ids=[f"x{i}" for i in range(80)])
     with pytest.raises(InputError, match="no node id in common"):
         compare_runs(one, two)
+
+
+def test_plotly_is_served_as_installed_but_for_one_pair_of_parentheses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = plotlyjs.plotly_path().read_bytes()
+    served = plotlyjs.plotly_script()
+    bare = served.replace(b": this, (() => {", b": this, () => {", 1).rstrip()
+    assert bare.removesuffix(b"})));") + b"}));" == source.rstrip()
+    assert len(served) == len(source) + 2
+    other = tmp_path / "plotly.min.js"
+    other.write_bytes(b"window.Plotly = 1;")
+    monkeypatch.setattr(plotlyjs, "plotly_path", lambda: other)
+    assert plotlyjs.plotly_script() == other.read_bytes()

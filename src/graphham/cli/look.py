@@ -73,23 +73,25 @@ def explore(
       graphham explore runs/cora --export cora-page
     """
     from graphham.console import Screen
-    from graphham.saved import Run
 
     screen = Screen()
-    opened = Run.open(run)
     given = _open_graph(graph)
     if export is not None:
         from graphham.explore.export import export_static
 
-        folder = export_static(opened, export, given)
+        folder = export_static(run, export, given)
         screen.say("Wrote", f"{folder}; open {folder / 'index.html'} in any browser")
         return
+    if not (Path(run) / "summary.json").is_file():
+        from graphham.saved import Run
+
+        Run.open(run)  # says what is wrong; a run that looks right is read beside the server
     from graphham.explore.launch import serve
 
     def announce(address: str) -> None:
         screen.say("Explore", f"{address}   (Ctrl-C stops it)")
 
-    serve(opened, port=port, graph=given, open_browser=not no_browser, announce=announce)
+    serve(run, port=port, graph=given, open_browser=not no_browser, announce=announce)
 
 
 def compare(

@@ -19,10 +19,11 @@ from graphham.atomic import remove_folder, sync
 from graphham.describe import feature_name
 from graphham.errors import InputError
 from graphham.explore.answers import Explorer
-from graphham.explore.server import PLOTLY, plotly_file, static_files
+from graphham.explore.door import PLOTLY, static_files
 from graphham.explore.wire import pack, shares
 from graphham.neighbors import all_nearest
 from graphham.report.html import script_json
+from graphham.report.plotlyjs import plotly_path
 
 if TYPE_CHECKING:
     from graphham.graph import Graph
@@ -79,7 +80,7 @@ def export_static(run: Run | str | Path, folder: str | Path, graph: Graph | None
     files = {
         "index.html": _index(pages["index.html"][0].decode()).encode(),
         "app.css": pages["app.css"][0],
-        PLOTLY: plotly_file()[0],
+        PLOTLY: plotly_path().read_bytes(),
         "app.js": bundle({name: pages[name][0].decode() for name in MODULES}).encode(),
         "data.js": f"window.GRAPHHAM = {script_json(_data(explorer))};\n".encode(),
     }
@@ -118,7 +119,7 @@ def bundle(modules: dict[str, str]) -> str:
 def _index(page: str) -> str:
     head = f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
     page = page.replace('<meta charset="utf-8">', f'<meta charset="utf-8">\n{head}')
-    page = re.sub(r'<link rel="modulepreload"[^>]*>\n', "", page).replace("static/", "")
+    page = re.sub(r'<link rel="(module)?preload"[^>]*>\n', "", page).replace("static/", "")
     return page.replace(
         '<script type="module" src="main.js"></script>',
         '<script src="data.js" defer></script>\n<script src="app.js" defer></script>',

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 import threading
 import webbrowser
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from graphham.explore.answers import Explorer
+    from graphham.explore.door import App
     from graphham.graph import Graph
     from graphham.saved import Run
 
@@ -34,15 +37,18 @@ class RunningExplorer:
 
     def __init__(self, run: Run | str | Path, port: int = 0, graph: Graph | None = None) -> None:
         self._socket = _listen(port)
+        self.port = int(self._socket.getsockname()[1])
+        answers: Future[App] = Future()
         try:
-            server, self.explorer, self._worker = _prepare(run, self._socket, graph)
+            self._server = _make_server(self.port, answers)
+            self.explorer = _read(run, graph, answers)
         except BaseException:
             self._socket.close()
             raise
-        self.port = int(self._socket.getsockname()[1])
-        self._server = server
+        self._worker = threading.Thread(target=self.explorer.prepare_later, daemon=True)
+        self._worker.start()
         self._thread = threading.Thread(
-            target=server.run, kwargs={"sockets": [self._socket]}, daemon=True
+            target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True
         )
         self._thread.start()
 
@@ -101,39 +107,83 @@ def serve(
     """
     listening = _listen(port)
     with listening:
-        address = f"http://{HOST}:{listening.getsockname()[1]}/"
+        number = int(listening.getsockname()[1])
+        answers: Future[App] = Future()
+        server = _make_server(number, answers)
+        # The page's files must not wait behind the imports of the thread that reads the run.
+        sys.setswitchinterval(0.0005)
+        reader = _Reader(run, graph, answers, server)
+        reader.start()
+        address = f"http://{HOST}:{number}/"
         announce(address)
         if open_browser:
             # The browser starts while the run is still being read.
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
-        server, explorer, worker = _prepare(run, listening, graph)
         try:
             server.run(sockets=[listening])
         finally:
+            reader.stop()
+        if reader.error is not None:
+            raise reader.error
+
+
+class _Reader(threading.Thread):
+    """Reads the run beside a server that already hands out the page, then prepares answers."""
+
+    def __init__(
+        self, run: Run | str | Path, graph: Graph | None, answers: Future[App], server: Any
+    ) -> None:
+        super().__init__(daemon=True)
+        self._run, self._graph, self._answers, self._server = run, graph, answers, server
+        self._explorer: Explorer | None = None
+        self.error: Exception | None = None
+
+    def run(self) -> None:
+        """Read; a run that cannot be read ends the server."""
+        try:
+            self._explorer = _read(self._run, self._graph, self._answers)
+        except Exception as error:
+            self.error = error
+            self._answers.set_exception(error)
+            self._server.should_exit = True
+        else:
+            self._explorer.prepare_later()
+
+    def stop(self) -> None:
+        """Begin no further work, and end the process if some cannot be waited for."""
+        explorer = self._explorer
+        if explorer is not None:
             explorer.stop()
-            worker.join(timeout=1)
-            if worker.is_alive() or not explorer.attention.join(timeout=0):
-                # Numerical code in a thread cannot be stopped and would be aborted with a message
-                # that frightens people. Files are replaced whole, so nothing is cut short.
-                os._exit(0)
+        self.join(timeout=1)
+        if self.is_alive() or (explorer is not None and not explorer.attention.join(timeout=0)):
+            # Numerical code in a thread cannot be stopped and would be aborted with a message that
+            # frightens people. Files are replaced whole, so nothing is cut short.
+            os._exit(0)
 
 
-def _prepare(
-    run: Run | str | Path, listening: socket.socket, graph: Graph | None
-) -> tuple[Any, Explorer, threading.Thread]:
+def _make_server(port: int, answers: Future[App]) -> Any:
     import uvicorn
 
+    from graphham.explore.door import Door
+
+    config = uvicorn.Config(
+        Door(port, answers),
+        log_level="error",
+        access_log=False,
+        lifespan="off",
+        ws="none",
+        server_header=False,
+    )
+    return uvicorn.Server(config)
+
+
+def _read(run: Run | str | Path, graph: Graph | None, answers: Future[App]) -> Explorer:
     from graphham.explore.answers import Explorer
     from graphham.explore.server import make_app
 
     explorer = Explorer(run, graph)
-    app = make_app(explorer, int(listening.getsockname()[1]))
-    config = uvicorn.Config(
-        app, log_level="error", access_log=False, lifespan="off", ws="none", server_header=False
-    )
-    worker = threading.Thread(target=explorer.prepare_later, daemon=True)
-    worker.start()
-    return uvicorn.Server(config), explorer, worker
+    answers.set_result(make_app(explorer))
+    return explorer
 
 
 def _listen(port: int) -> socket.socket:

@@ -1,15 +1,12 @@
-"""The explorer's web server: routes over one run, for this machine only."""
+"""What the explorer's page may ask, as routes over one run; the door guards them."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Awaitable, Callable
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from graphham.errors import InputError
 from graphham.explore.answers import Explorer
-from graphham.report.html import plotly_source
 from graphham.report.text import need
 
 need("fastapi", "the explorer")
@@ -21,88 +18,21 @@ from fastapi.responses import JSONResponse  # noqa: E402
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# 'unsafe-eval' is for plotly's WebGL points, whose library compiles its own draw calls; no inline
-# script runs and nothing is loaded from or sent to any other place.
-POLICY = (
-    "default-src 'none'; script-src 'self' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
-    "img-src 'self' data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'none'"
-)
-_HEADERS = {
-    "Content-Security-Policy": POLICY,
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cache-Control": "no-store",
-}
-_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
-PLOTLY = "plotly.min.js"
 _BINARY = "application/octet-stream"
 _MOST_BYTES = 64 << 20
 
 
-def static_files() -> dict[str, tuple[bytes, str]]:
-    """Return the page's own files by name, with their types: all that is ever served as files."""
-    found: dict[str, tuple[bytes, str]] = {}
-    for file in (files("graphham.explore") / "static").iterdir():
-        kind = _TYPES.get("." + file.name.rpartition(".")[2])
-        if kind is not None:
-            found[file.name] = (file.read_bytes(), f"{kind}; charset=utf-8")
-    return found
-
-
-def plotly_file() -> tuple[bytes, str]:
-    """Return plotly.js and its type; it is large, so only whoever asks reads it."""
-    return plotly_source().encode(), "text/javascript; charset=utf-8"
-
-
-def make_app(explorer: Explorer, port: int) -> FastAPI:
-    """Return the web application for one run.
+def make_app(explorer: Explorer) -> FastAPI:
+    """Return the web application that answers questions about one run, to stand behind a door.
 
     Args:
         explorer: The run.
-        port: The port it will be reached at; requests that name another host are refused.
     """
     app = FastAPI(title="graphham", docs_url=None, redoc_url=None, openapi_url=None)
-    hosts = {f"127.0.0.1:{port}", f"localhost:{port}"}
-    origins = {f"http://{host}" for host in hosts}
-    pages = static_files()
-
-    @app.middleware("http")
-    async def guard(
-        request: Request, call_next: Callable[[Request], Awaitable[Response]]
-    ) -> Response:
-        # A foreign page can make a browser send requests here, under a name of its own choosing.
-        origin = request.headers.get("origin")
-        if request.headers.get("host") not in hosts:
-            response: Response = JSONResponse({"error": "unknown host"}, 403)
-        elif origin is not None and origin not in origins:
-            response = JSONResponse({"error": "unknown origin"}, 403)
-        elif request.method == "POST" and (origin is None or not _is_json(request)):
-            response = JSONResponse({"error": "only the page itself may do this"}, 403)
-        elif request.method not in ("GET", "HEAD", "POST"):
-            response = JSONResponse({"error": "unknown method"}, 405)
-        else:
-            response = await call_next(request)
-        response.headers.update(_HEADERS)
-        return response
 
     @app.exception_handler(InputError)
     async def refuse(_: Request, error: InputError) -> JSONResponse:
         return JSONResponse({"error": str(error)}, 400)
-
-    @app.get("/")
-    def index() -> Response:
-        return _file(pages, "index.html")
-
-    @app.get("/static/{name}")
-    def static(name: str) -> Response:
-        if name == PLOTLY:
-            data, kind = plotly_file()
-            return Response(data, media_type=kind)
-        return _file(pages, name)
 
     _add_answers(app, explorer)
     return app
@@ -197,18 +127,6 @@ def table_bytes(table: pa.Table, form: str) -> bytes:
 
 def _short(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def _file(pages: dict[str, tuple[bytes, str]], name: str) -> Response:
-    # A look-up in a fixed table: there is no path to walk out of.
-    if name not in pages:
-        return JSONResponse({"error": "no such file"}, 404)
-    data, kind = pages[name]
-    return Response(data, media_type=kind)
-
-
-def _is_json(request: Request) -> bool:
-    return request.headers.get("content-type", "").split(";")[0].strip() == "application/json"
 
 
 async def _body(request: Request) -> dict[str, Any]:

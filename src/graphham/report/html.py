@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import importlib.util
 import json
 from importlib.resources import files
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import graphham
 from graphham.atomic import replacing
 from graphham.errors import InputError
+from graphham.report.plotlyjs import plotly_source
 from graphham.report.text import need, one_line
 from graphham.report.view import BOUNDARY_SHARE, RunView
 from graphham.saved import DERIVED
@@ -157,20 +157,6 @@ def render_page(
         ids=set(drawn),
         **values,
     )
-
-
-def plotly_source() -> str:
-    """Return plotly.js as the installed package brings it, fit to stand inside a page."""
-    # The file itself: importing plotly for it takes longer than reading it.
-    spec = importlib.util.find_spec("plotly")
-    folders = [] if spec is None else spec.submodule_search_locations or []
-    found = [
-        f for f in (Path(p) / "package_data" / "plotly.min.js" for p in folders) if f.is_file()
-    ]
-    if not found:
-        raise InputError("the installed plotly has no plotly.min.js; pip install 'graphham[view]'")
-    source = found[0].read_text("utf-8")
-    return source.replace("\r\n", "\n").replace("</script", "<\\/script")
 
 
 def script_json(value: Any) -> str:

@@ -25,7 +25,8 @@ export class HierarchyView {
     return ["tree", "treemap", "flow"].includes(this.state.values.tab) ? this.state.values.tab : "tree";
   }
 
-  async draw() {
+  /** Brings the tabs up to date, and the tree, which needs no plotly. */
+  drawTabs() {
     const open = this.open;
     for (const tab of this.tabs) {
       const is = tab.dataset.tab === open;
@@ -34,6 +35,11 @@ export class HierarchyView {
       byId(tab.dataset.tab).hidden = !is;
     }
     if (open === "tree") this.drawTree();
+  }
+
+  async draw() {
+    this.drawTabs();
+    const open = this.open;
     if (open === "treemap") await this.drawTreemap();
     if (open === "flow") await this.drawFlow();
   }

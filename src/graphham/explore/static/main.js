@@ -166,7 +166,9 @@ async function watchMap(model, actions) {
 async function start() {
   const held = /** @type {any} */ (window).GRAPHHAM;
   const source = held ? new StaticSource(held) : new ServerSource();
-  const [overview, points] = await Promise.all([source.overview(), source.points()]);
+  const asked = Promise.all([source.overview(), source.points()]);
+  const plotly = loadPlotly(); // it starts up while the server reads the run
+  const [overview, points] = await asked;
   const state = new State();
   const model = new Model(source, overview, points);
   const actions = new Actions(model, state);
@@ -219,16 +221,22 @@ async function start() {
   // First what needs no plotly: the table, the tree, the panel and a painted map.
   actions.panel.draw();
   actions.table.draw();
-  if (actions.hierarchy.open === "tree") actions.hierarchy.drawTree();
+  actions.hierarchy.drawTabs();
   paintFirst(model, state.values.color, actions.map.range());
   document.documentElement.dataset.shown = "yes";
   await breathe();
-  const [density] = await Promise.all([overview.isLarge && !held ? source.density() : null, loadPlotly(), actions.load()]);
+  const named = state.values.node || state.values.attribute;
+  const [density] = await Promise.all([overview.isLarge && !held ? source.density() : null, plotly, actions.load()]);
   actions.map.density = density;
-  await actions.redraw();
+  if (named) {
+    actions.panel.draw();
+    actions.table.draw();
+  }
+  await actions.map.draw();
   unpaint();
+  if (actions.hierarchy.open !== "tree") await actions.hierarchy.draw();
   if (overview.isLarge && state.values.range) await actions.map.loadWindow();
-  await actions.tell();
+  actions.tell().catch((error) => say(error.message));
   document.documentElement.dataset.busy = "no";
   document.documentElement.dataset.ready = "yes";
   if (!overview.map.isFinal) watchMap(model, actions).catch((error) => say(error.message));

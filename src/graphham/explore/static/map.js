@@ -4,6 +4,8 @@ import { groupOf } from "./state.js";
 
 // As in the report: orange is undecided, blue is firm; both show on white and on black.
 const FIRM_SCALE = [[0, "#b84000"], [0.5, "#efa75f"], [1, "#93bee2"]];
+// Boundary marks lie above the chosen group's points, so they come later.
+const ROLES = ["chosen", "boundary", "around", "node"];
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 export class MapView {
@@ -59,10 +61,15 @@ export class MapView {
   async drawNow() {
     const color = this.state.values.color;
     const base = color === "firm" ? [this.firmTrace()] : this.classTraces(color);
-    const overlays = [this.overlay("chosen"), this.overlay("boundary"), this.overlay("around"), this.overlay("node")];
+    const marks = this.marks();
     const below = this.density ? [this.densityTrace()] : [];
     this.firstBase = below.length;
     this.numBase = base.length;
+    for (const trace of base) trace.marker.opacity = marks.opacity;
+    const overlays = ROLES.map((role, i) => {
+      this.rows.push(marks.parts[i].rows);
+      return this.overlay(role, marks.parts[i], marks.colors[i]);
+    });
     const range = this.range();
     this.drawnSize = this.pointSize;
     const layout = {
@@ -72,15 +79,18 @@ export class MapView {
       xaxis: { visible: false, range: range && [range[0], range[1]], autorange: !range },
       yaxis: { visible: false, range: range && [range[2], range[3]], autorange: !range, scaleanchor: "x" },
     };
-    await Plotly.react(this.root, [...below, ...base, ...overlays], layout, { responsive: true, displayModeBar: false, scrollZoom: true, doubleClick: "reset" });
+    // The notes first: they take their room before the map is measured.
+    this.say(marks);
+    this.fitted = [this.root.clientWidth, this.root.clientHeight].join("x");
+    await Plotly.react(this.root, [...below, ...base, ...overlays], layout, { responsive: false, displayModeBar: false, scrollZoom: true, doubleClick: "reset" });
     if (!range) this.extent = this.root._fullLayout.xaxis.range[1] - this.root._fullLayout.xaxis.range[0];
     if (!this.listening) this.listen();
-    await this.refreshNow();
   }
 
   // Plotly keeps the scale of both axes equal by widening one of them when the map changes its size,
   // so the window of the address is asked for again.
   async resize() {
+    this.fitted = [this.root.clientWidth, this.root.clientHeight].join("x");
     await Plotly.Plots.resize(this.root);
     const range = this.range();
     if (!range) return;
@@ -140,24 +150,23 @@ export class MapView {
     };
   }
 
-  overlay(role) {
-    const ring = { color: "rgba(0,0,0,0)", line: { color: css("--mark"), width: 1.4 } };
+  overlay(role, part, color) {
+    const ring = { line: { color: css("--mark"), width: 1.4 } };
     const marker = {
-      boundary: this.isCrowded ? { size: this.pointSize, color: css("--mark") } : { ...ring, size: this.pointSize + 3 },
-      chosen: { size: this.pointSize + 1, color: css("--accent"), opacity: 1 },
-      around: { ...ring, size: this.pointSize + 5, line: { color: css("--accent"), width: 2 } },
-      node: { size: 15, color: "rgba(0,0,0,0)", line: { color: css("--mark"), width: 3 } },
+      boundary: this.isCrowded ? { size: this.pointSize } : { ...ring, size: this.pointSize + 3 },
+      chosen: { size: this.pointSize + 1 },
+      around: { size: this.pointSize + 5, line: { color: css("--accent"), width: 2 } },
+      node: { size: 15, line: { color: css("--mark"), width: 3 } },
     }[role];
-    this.rows.push(new Uint32Array(0));
-    return { type: this.pointType, mode: "markers", name: role, x: [], y: [], marker, hoverinfo: "none" };
+    return { type: this.pointType, mode: "markers", name: role, x: part.x, y: part.y, marker: { ...marker, color, opacity: 1 }, hoverinfo: "none" };
   }
 
-  async refreshNow() {
-    if (!this.root.data) return;
+  /** What stands out at the moment: the chosen nodes, boundary nodes, neighbours, the node. */
+  marks() {
     const { model, state } = this;
-    const values = state.values;
+    const { bar: percentage, color: by } = state.values;
     const chosen = this.actions.chosen();
-    const bar = values.bar > 0 ? model.barAt(values.bar) : -1;
+    const bar = percentage > 0 ? model.barAt(percentage) : -1;
     const edge = [];
     if (bar >= 0) {
       const { firm } = model.points;
@@ -173,15 +182,25 @@ export class MapView {
       return { x: found.map((f) => f.x), y: found.map((f) => f.y), rows: Uint32Array.from(found, (f) => f.row) };
     };
     const node = this.actions.node();
-    // Boundary marks lie above the chosen group's points, so they come later.
-    const parts = [place(chosen ? chosen.indices : []), place(edge), infos(node ? node.ego.rows.slice(1) : []), infos(node ? [node.row] : [])];
+    const clear = "rgba(0,0,0,0)";
+    return {
+      chosen, edge,
+      opacity: chosen ? 0.08 : by === "firm" ? 0.9 : 0.85,
+      // In the order of ROLES.
+      parts: [place(chosen ? chosen.indices : []), place(edge), infos(node ? node.ego.rows.slice(1) : []), infos(node ? [node.row] : [])],
+      colors: [chosen && chosen.color ? chosen.color : css("--accent"), this.isCrowded ? css("--mark") : clear, clear, clear],
+    };
+  }
+
+  async refreshNow() {
+    if (!this.root.data) return;
+    const marks = this.marks();
+    const { parts, colors, opacity } = marks;
     const first = this.firstBase + this.numBase;
-    const overlays = [0, 1, 2, 3].map((i) => first + i);
+    const overlays = ROLES.map((_, i) => first + i);
     parts.forEach((p, i) => (this.rows[first + i] = p.rows));
-    const color = chosen && chosen.color ? chosen.color : css("--accent");
     // One call for all traces: every call draws every point again.
     const data = this.root.data;
-    const opacity = chosen ? 0.08 : values.color === "firm" ? 0.9 : 0.85;
     const base = Array.from({ length: this.numBase }, (_, i) => this.firstBase + i);
     const fades = data[base[0]] && data[base[0]].marker.opacity !== opacity;
     const traces = fades ? [...base, ...overlays] : overlays;
@@ -191,12 +210,19 @@ export class MapView {
       x: each((t) => data[t].x, (i) => parts[i].x),
       y: each((t) => data[t].y, (i) => parts[i].y),
       "marker.opacity": each(() => opacity, () => 1),
-      "marker.color": each((t) => data[t].marker.color, (i) => (i === 0 ? color : i === 1 && this.isCrowded ? css("--mark") : "rgba(0,0,0,0)")),
+      "marker.color": each((t) => data[t].marker.color, (i) => colors[i]),
     }, traces);
+    this.say(marks);
+  }
+
+  /** Says in words what the map shows. */
+  say({ chosen, edge }) {
+    const { model, state } = this;
+    const percentage = state.values.bar;
     this.root.dataset.chosen = String(chosen ? chosen.indices.length : 0);
     this.root.dataset.boundary = String(edge.length);
-    byId("barnote").textContent = values.bar > 0 ? `least firm ${values.bar}%: ${count(edge.length)} nodes${chosen ? " here" : ""}` : "off";
-    const note = this.model.isWhole ? "" : ` Drawn: ${count(model.size)} of ${count(this.windowTotal || model.overview.numNodes)} nodes${this.windowTotal ? " in this window" : ", a fixed sample over the density of all"}.`;
+    byId("barnote").textContent = percentage > 0 ? `least firm ${percentage}%: ${count(edge.length)} nodes${chosen ? " here" : ""}` : "off";
+    const note = model.isWhole ? "" : ` Drawn: ${count(model.size)} of ${count(this.windowTotal || model.overview.numNodes)} nodes${this.windowTotal ? " in this window" : ", a fixed sample over the density of all"}.`;
     byId("mapnote").textContent = this.mapNote + note;
   }
 
@@ -207,6 +233,7 @@ export class MapView {
     // The notes below grow and shrink, and the map gives them room.
     let timer = 0;
     new ResizeObserver(() => {
+      if (this.fitted === [this.root.clientWidth, this.root.clientHeight].join("x")) return;
       clearTimeout(timer);
       timer = window.setTimeout(() => this.inTurn(() => this.resize()), 60);
     }).observe(this.root);
