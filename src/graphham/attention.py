@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from graphham.blocks import Block
+from graphham.draws import Source
 from graphham.errors import InputError
 from graphham.inputs import FeatureRows
 from graphham.membership import assign, cosine_affinity, gumbel_noise
@@ -146,7 +147,7 @@ class MembershipAttention(nn.Module):
         u = states.matmul(groups) if isinstance(states, FeatureRows) else states @ groups
         return u * self.log_scale.exp()
 
-    def draw(self, affinity: Tensor, generator: torch.Generator | None, tau: float) -> Tensor:
+    def draw(self, affinity: Tensor, generator: Source | None, tau: float) -> Tensor:
         """Return relaxed assignments z (E4); the mean membership without a generator."""
         noise = None
         if generator is not None and self.assignment != "mean":

@@ -19,10 +19,12 @@ from torch import Tensor
 
 from graphham.blocks import Block
 from graphham.config import InputConfig
+from graphham.draws import dropout as drop
+from graphham.draws import make_source
 from graphham.errors import InputError
 from graphham.graph import Graph
 from graphham.jit import frozen
-from graphham.keys import derive_key, numpy_generator, torch_generator
+from graphham.keys import derive_key, numpy_generator
 from graphham.layer_kernels import lead_with_self
 from graphham.mapped import KEPT_BYTES, MappedFeatures, column_moments, leading_directions
 from graphham.ops import SparseMatrix, mean_aggregate, sparse_matmul
@@ -112,9 +114,7 @@ class NodeInputs:
         else:
             dense = self.features if selection is None else self.features[torch.tensor(selection)]
         if dropout:
-            generator = torch_generator(key, dense.device)
-            keep = torch.rand(dense.shape, generator=generator, device=dense.device) >= dropout
-            dense = dense * keep / (1 - dropout)
+            dense = drop(dense, dropout, make_source(key, dense.device))
         return FeatureRows(dense=dense)
 
     def span(self, first: int, last: int) -> FeatureRows:

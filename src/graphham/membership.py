@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from graphham.blocks import Block
+from graphham.draws import Draws, Source, uniform
 from graphham.ops import aggregate
 
 # A hub's thousands of links are far from independent witnesses: beyond about this many, more of
@@ -26,15 +27,13 @@ def cosine_affinity(states: Tensor, groups: Tensor, scale: float) -> Tensor:
     return scale * (F.normalize(states, dim=1) @ F.normalize(groups, dim=1).T)
 
 
-def gumbel_noise(shape: Sequence[int], generator: torch.Generator | None, like: Tensor) -> Tensor:
+def gumbel_noise(shape: Sequence[int], generator: Source | None, like: Tensor) -> Tensor:
     """Return standard Gumbel noise of ``shape`` on ``like``'s device.
 
     Without a generator it comes from torch's own stream.
     """
-    uniform = torch.rand(
-        tuple(shape), generator=generator, device=like.device, dtype=like.dtype
-    ).clamp_(1e-7, 1 - 1e-7)
-    return -torch.log(-torch.log(uniform))
+    drawn = uniform(shape, generator, like).clamp_(1e-7, 1 - 1e-7)
+    return drawn.log_().neg_().log_().neg_()
 
 
 def assign(
@@ -43,7 +42,7 @@ def assign(
     noise: Tensor | None,
     how: str = "log",
     dirichlet: bool = False,
-    generator: torch.Generator | None = None,
+    generator: Source | None = None,
 ) -> Tensor:
     """Draw relaxed assignments z from affinities (E2-E4).
 
@@ -66,6 +65,7 @@ def assign(
     if dirichlet:
         # A normalised gamma draw, since torch's own Dirichlet takes no generator. Concentrations
         # near 1/K underflow to exact zeros whose logarithm is -inf.
+        assert not isinstance(generator, Draws)
         gamma = torch._standard_gamma(mean.clamp_min(1e-4), generator=generator)
         pi = (gamma / gamma.sum(dim=1, keepdim=True)).clamp_min(1e-8)
         log_pi = pi.log()

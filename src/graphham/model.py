@@ -14,6 +14,7 @@ from graphham.attention import MembershipAttention
 from graphham.blocks import Block
 from graphham.config import RunConfig
 from graphham.context import ContextDecoder, ContextTable
+from graphham.draws import Source, dropout
 from graphham.inputs import FeatureRows
 from graphham.membership import combine_levels, neighbor_evidence
 from graphham.ops import mean_aggregate
@@ -208,7 +209,7 @@ class GraphHAMNet(nn.Module):
                 shaped[:, :, : start.shape[1]] = start[:, None, :]
 
     def encode(
-        self, batch: Batch, tau: float = 1.0, generator: torch.Generator | None = None
+        self, batch: Batch, tau: float = 1.0, generator: Source | None = None
     ) -> list[LayerPass]:
         """Run the layers one after another.
 
@@ -237,7 +238,7 @@ class GraphHAMNet(nn.Module):
         self,
         batch: Batch,
         tau: float = 1.0,
-        generator: torch.Generator | None = None,
+        generator: Source | None = None,
         rounds: int = 1,
     ) -> Output:
         """Encode the batch's targets and say which groups they belong to.
@@ -304,9 +305,7 @@ class GraphHAMNet(nn.Module):
             out.append((logits / temperature).log_softmax(dim=1))
         return out
 
-    def class_logits(
-        self, states: list[Tensor], generator: torch.Generator | None = None
-    ) -> Tensor:
+    def class_logits(self, states: list[Tensor], generator: Source | None = None) -> Tensor:
         """Return ``(nodes, num_classes)`` logits of E15 from the layers' states.
 
         The last layer is linear, so by default the classifier reads the positive part of the
@@ -350,12 +349,8 @@ class GraphHAMNet(nn.Module):
         assert isinstance(layer, MembershipAttention)
         return layer
 
-    def _dropped(self, x: Any, generator: torch.Generator) -> Tensor:
-        rate = self.config.train.dropout
-        if not rate:
-            return x  # type: ignore[no-any-return]
-        keep = torch.rand(x.shape, generator=generator, device=x.device) >= rate
-        return x * keep / (1 - rate)  # type: ignore[no-any-return]
+    def _dropped(self, x: Any, generator: Source) -> Tensor:
+        return dropout(x, self.config.train.dropout or 0.0, generator)
 
 
 def activate(x: Tensor, name: str) -> Tensor:

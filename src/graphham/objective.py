@@ -12,6 +12,7 @@ from torch import Tensor
 
 from graphham.batches import Step
 from graphham.config import RunConfig
+from graphham.draws import Source
 from graphham.errors import InputError
 from graphham.graph import Labels
 from graphham.keys import derive_key, numpy_generator
@@ -125,7 +126,7 @@ def loss_parts(
     output: Output,
     truth: Truth | None,
     seeds: list[Tensor] | None,
-    generator: torch.Generator,
+    generator: Source,
     guess: Tensor | None = None,
 ) -> dict[str, Tensor]:
     """Return the weighted parts of the objective; their sum is what is minimised.
@@ -161,7 +162,7 @@ def _class_parts(
     step: Step,
     output: Output,
     truth: Truth,
-    generator: torch.Generator,
+    generator: Source,
     guess: Tensor | None,
 ) -> dict[str, Tensor]:
     """Return the class loss of labelled members, and how far the others are from their guess."""

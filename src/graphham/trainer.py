@@ -16,10 +16,11 @@ from graphham.adam import Adam
 from graphham.batches import Batches, Step
 from graphham.config import RunConfig
 from graphham.context import ContextTable
+from graphham.draws import make_source
 from graphham.graph import Graph
 from graphham.inference import full_batch, level_states
 from graphham.inputs import NodeInputs
-from graphham.keys import derive_key, torch_generator
+from graphham.keys import derive_key
 from graphham.layerwise import LayerWise
 from graphham.model import Batch, GraphHAMNet
 from graphham.nesting import groups_used, nesting_score
@@ -224,7 +225,9 @@ class Trainer:
     def _step(self, step: Step, epoch: int) -> tuple[dict[str, float], list[Any]]:
         self.model.train()
         step = step.to(self.config.device)
-        generator = torch_generator(derive_key(step.key, "network"), self.config.device)
+        # Sampled steps draw by key in loops of their own.
+        plain = self.config.model.dirichlet or not self.batches.is_full
+        generator = make_source(derive_key(step.key, "network"), self.config.device, plain)
         tau = self.tau(epoch)
         output = self.model(step.batch, tau, generator)
         parts = loss_parts(self.model, step, output, self.truth, self.seeds, generator, self.guess)

@@ -273,7 +273,7 @@ def _compact(
     new_values: Array,
 ) -> None:
     """Close the gaps that dropped entries leave, and scale up the others."""
-    spot = 0
+    spot = np.int64(0)
     for i in range(len(indptr) - 1):
         for k in range(indptr[i], indptr[i + 1]):
             # Unlike a branch this does not make the processor guess.
