@@ -8,7 +8,7 @@ from graphham import inputs
 from graphham.config import InputConfig
 from graphham.fitting import fit_graph
 from graphham.inputs import _scale_dense, _standard, fit_inputs, main_directions
-from graphham.mapped import MappedFeatures, column_moments, leading_directions, release
+from graphham.mapped import Buffers, MappedFeatures, column_moments, leading_directions, release
 from graphham.store import open_store, write_store
 from reference.graphs import planted, small_config
 
@@ -72,3 +72,21 @@ def test_released_pages_are_read_again(tmp_path):
     release(TABLE)  # not mapped: stays as it is
     np.testing.assert_array_equal(opened.features, before)
     np.testing.assert_array_equal(TABLE, inputs_before)
+
+
+def test_a_lent_buffer_comes_back_only_after_its_last_reader():
+    lender = Buffers(2)
+    first = lender.take(3, 4)
+    place = first.ctypes.data
+    tensor, view = torch.from_numpy(first)[1:], first[:, 1][::2]
+    del first
+    other = lender.take(3, 4)
+    assert other.ctypes.data != place
+    del tensor
+    assert lender.take(3, 4).ctypes.data != place
+    del view
+    again = lender.take(2, 5)
+    assert again.ctypes.data == place
+    assert again.shape == (2, 5)
+    assert again.flags.writeable
+    assert lender.take(0, 5).shape == (0, 5)

@@ -23,6 +23,7 @@ from graphham.ops import (
     edge_softmax,
     fused_attention,
 )
+from graphham.ops.noise import draw_key, gumbel_softmax
 from graphham.ops.reference import rescaled
 
 
@@ -143,13 +144,29 @@ class MembershipAttention(nn.Module):
                 return self.affinity_scale * products / lengths[:, None]
             return cosine_affinity(states, self.group_embedding, self.affinity_scale)
         assert self.log_scale is not None
-        groups = self.group_embedding.T
-        u = states.matmul(groups) if isinstance(states, FeatureRows) else states @ groups
-        return u * self.log_scale.exp()
+        # The scale goes onto the groups, which are few, and not onto every node.
+        return states.matmul(self.group_embedding.T * self.log_scale.exp())
 
-    def draw(self, affinity: Tensor, generator: Source | None, tau: float) -> Tensor:
-        """Return relaxed assignments z (E4); the mean membership without a generator."""
+    def draw(
+        self,
+        affinity: Tensor,
+        generator: Source | None,
+        tau: float,
+        keyed: bool = False,
+    ) -> Tensor:
+        """Return relaxed assignments z (E4); the mean membership without a generator.
+
+        Args:
+            affinity: ``(nodes, groups)`` u.
+            generator: Source of the noise.
+            tau: Temperature.
+            keyed: Take one key from the generator and the noise from a compiled loop, where the
+                settings allow it: for the many sources of a sampled batch.
+        """
         noise = None
+        keyed = keyed and isinstance(generator, torch.Generator)
+        if keyed and self.assignment == "log" and not self.dirichlet:
+            return gumbel_softmax(affinity, tau, draw_key(generator))
         if generator is not None and self.assignment != "mean":
             noise = gumbel_noise(affinity.shape, generator, affinity)
         return assign(affinity, tau, noise, self.assignment, self.dirichlet, generator)

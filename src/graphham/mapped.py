@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import mmap
+import weakref
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +26,7 @@ Floats = npt.NDArray[np.float32]
 # Tables that take more than this as float32 stay where they are.
 KEPT_BYTES = 256 << 20
 _ROWS = 1 << 16
-_AHEAD = 8
+_AHEAD = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +55,7 @@ class MappedFeatures:
         chosen = frozen(selection, np.int64)
         if self.raw.dtype != np.float32:
             return self._scaled(self.raw[chosen])
-        out = np.empty((len(chosen), self.shape[1]), dtype=np.float32)
+        out = _BUFFERS.take(len(chosen), self.shape[1])
         _gather_scaled(frozen(self.raw), chosen, self.shift, self.factor, out)
         return self._finished(out)
 
@@ -89,6 +91,39 @@ class MappedFeatures:
         if self.unit_rows:
             out /= np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-12)
         return torch.from_numpy(out)
+
+
+class Buffers:
+    """Lends large arrays and takes them back when their last reader is gone.
+
+    A batch's features take tens of megabytes. Fresh memory of that size comes from the system page
+    by page, each cleared first, which takes as long as filling it with features.
+    """
+
+    def __init__(self, kept: int) -> None:
+        self._free: deque[npt.NDArray[np.float32]] = deque(maxlen=kept)
+
+    def take(self, rows: int, width: int) -> Floats:
+        """Return an uninitialised ``(rows, width)`` array."""
+        count = rows * width
+        try:
+            held = self._free.pop()
+        except IndexError:
+            held = np.empty(0, dtype=np.float32)
+        if len(held) < count:
+            held = np.empty(count + count // 8, dtype=np.float32)
+        if not count:
+            return np.empty((rows, width), dtype=np.float32)
+        # Numpy lets a view refer to the owner of the memory rather than to the array it was made
+        # from. Behind a memoryview the array is the owner for all views, so it lives as long as
+        # any of them, tensors included.
+        lent = np.frombuffer(memoryview(held).cast("B"), dtype=np.float32, count=count)
+        weakref.finalize(lent, self._free.append, held).atexit = False
+        return lent.reshape(rows, width)
+
+
+# As many as one thread that prepares batches and the step under way have in their hands.
+_BUFFERS = Buffers(4)
 
 
 def release(array: npt.NDArray[Any]) -> None:
@@ -149,6 +184,7 @@ def _gather_scaled(raw: Array, chosen: Array, shift: Array, factor: Array, out: 
             base = chosen[r + _AHEAD] * width
             for line in range(0, width, 16):
                 prefetch(raw, base + line)
+            prefetch(raw, base + width - 1)
         row = chosen[r]
         for d in range(width):
             out[r, d] = (raw[row, d] - shift[d]) * factor[d]

@@ -224,7 +224,7 @@ class GraphHAMNet(nn.Module):
             layer = self.layer(level)
             held = self.membership_states(level, x, batch.diffused[: block.num_sources])
             affinity = layer.affinities(held)
-            z = layer.draw(affinity, generator, tau)
+            z = layer.draw(affinity, generator, tau, keyed=block.source_rows is not None)
             if level and generator is not None:
                 x = self._dropped(x, generator)
             h = layer.propagate(x, block, z)

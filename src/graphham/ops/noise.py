@@ -1,0 +1,136 @@
+"""Gumbel noise named by a key, and the relaxed draw from it in one pass (E4).
+
+A sampled batch draws an assignment for every source, a hundred thousand rows for a few hundred
+targets. Noise, softmax and gradient then cost more than the attention itself unless they are
+one compiled loop each. The noise of an entry depends on the key and its place alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from graphham.jit import Array, exp_below_zero, inlined, jit, log_positive
+from graphham.ops.attention import new_tensor, readable, runs_reference
+
+# Rows whose logits are taken together, so that short rows share one run of logarithms.
+_ROWS = 64
+
+
+def gumbel_softmax(affinity: Tensor, tau: float, key: int) -> Tensor:
+    """Return ``softmax((affinity + noise) / tau)`` by row, with the Gumbel noise of a key.
+
+    Args:
+        affinity: ``(nodes, groups)`` unnormalised log memberships.
+        tau: Temperature of the relaxation.
+        key: Names the noise.
+    """
+    if runs_reference(affinity) or not affinity.numel():
+        noise = keyed_gumbel(tuple(affinity.shape), key).to(affinity)
+        return ((affinity + noise) / tau).softmax(dim=1)
+    out: Tensor = _GumbelSoftmax.apply(affinity, tau, key)  # type: ignore[no-untyped-call]
+    return out
+
+
+def keyed_gumbel(shape: tuple[int, ...], key: int) -> Tensor:
+    """Return the float32 Gumbel noise that a key names."""
+    out = new_tensor(*shape)
+    _fill(*_words(key), out.view(-1).numpy())
+    return out
+
+
+def draw_key(generator: torch.Generator | None) -> int:
+    """Take a key from a generator's stream."""
+    device = "cpu" if generator is None else generator.device
+    return int(torch.randint(2**63 - 1, (), generator=generator, device=device))
+
+
+def _words(key: int) -> tuple[Any, Any]:
+    return np.uint32(key & 0xFFFFFFFF), np.uint32((key >> 32) & 0xFFFFFFFF)
+
+
+class _GumbelSoftmax(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, affinity: Tensor, tau: float, key: int) -> Tensor:
+        out = new_tensor(*affinity.shape)
+        _draw(readable(affinity), *_words(key), 1.0 / tau, out.numpy())
+        ctx.tau = tau
+        ctx.save_for_backward(out)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        (z,) = ctx.saved_tensors
+        out = new_tensor(*z.shape)
+        _back(readable(z), readable(grad), 1.0 / ctx.tau, out.numpy())
+        return out, None, None
+
+
+@inlined
+def _log_exponential(place: Any, low: Any, high: Any) -> Any:
+    """Return log(-log(u)) of a uniform u named by a place and the two words of a key."""
+    bits = np.uint32(np.uint32(place) * np.uint32(0x9E3779B9) + low)
+    bits = np.uint32(np.uint32(bits ^ (bits >> np.uint32(16))) * np.uint32(0x7FEB352D))
+    bits = np.uint32(np.uint32(bits ^ (bits >> np.uint32(15))) * np.uint32(0x846CA68B))
+    bits = np.uint32(np.uint32(bits ^ (bits >> np.uint32(16))) + high)
+    bits = np.uint32(np.uint32(bits ^ (bits >> np.uint32(16))) * np.uint32(0x21F0AAAD))
+    bits = np.uint32(np.uint32(bits ^ (bits >> np.uint32(15))) * np.uint32(0xD35A2D97))
+    bits = np.uint32(bits ^ (bits >> np.uint32(15)))
+    # 23 bits and a half: neither 0 nor 1, and exact in float32.
+    even = (np.float32(np.int32(bits >> np.uint32(9))) + np.float32(0.5)) * np.float32(2**-23)
+    return log_positive(-log_positive(even))
+
+
+@jit
+def _fill(low: Any, high: Any, out: Array) -> None:
+    for p in range(len(out)):
+        out[p] = -_log_exponential(p, low, high)
+
+
+@jit
+def _draw(affinity: Array, low: Any, high: Any, sharpness: float, out: Array) -> None:
+    count, groups = affinity.shape
+    factor = np.float32(sharpness)
+    given, flat = affinity.reshape(count * groups), out.reshape(count * groups)
+    for first in range(0, count, _ROWS):
+        last = min(first + _ROWS, count)
+        start, stop = first * groups, last * groups
+        # Slices and loops of one thing each: what the compiler turns into vector code.
+        part, own = flat[start:stop], given[start:stop]
+        base = np.uint32(start)
+        for p in range(len(part)):
+            part[p] = _log_exponential(np.uint32(p) + base, low, high)
+        for p in range(len(part)):
+            part[p] = factor * (own[p] - part[p])
+        for i in range(first, last):
+            top = out[i, 0]
+            for k in range(groups):
+                top = max(top, out[i, k])
+            for k in range(groups):
+                out[i, k] -= top
+        for p in range(len(part)):
+            part[p] = exp_below_zero(part[p])
+        for i in range(first, last):
+            total = np.float32(0.0)
+            for k in range(groups):
+                total += out[i, k]
+            scale = np.float32(1.0) / total
+            for k in range(groups):
+                out[i, k] *= scale
+
+
+@jit
+def _back(z: Array, grad: Array, sharpness: float, out: Array) -> None:
+    count, groups = z.shape
+    factor = np.float32(sharpness)
+    for i in range(count):
+        mean = np.float32(0.0)
+        for k in range(groups):
+            mean += z[i, k] * grad[i, k]
+        for k in range(groups):
+            out[i, k] = factor * z[i, k] * (grad[i, k] - mean)
