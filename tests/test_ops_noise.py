@@ -8,6 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graphham.draws import Draws
 from graphham.ops.noise import draw_key, gumbel_softmax, keyed_gumbel
 
 
@@ -57,7 +58,8 @@ def test_noise_of_an_entry_does_not_depend_on_the_number_of_rows():
 def test_a_key_moves_the_generator_on():
     generator = torch.Generator().manual_seed(0)
     assert len({draw_key(generator) for _ in range(10)}) == 10
-    assert draw_key(torch.Generator().manual_seed(3)) == draw_key(torch.Generator().manual_seed(3))
+    # Both kinds of stream give the same keys, so plain torch repeats a compiled run.
+    assert draw_key(torch.Generator().manual_seed(3)) == draw_key(Draws(3))
 
 
 def test_a_diverged_affinity_shows():

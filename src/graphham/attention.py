@@ -164,8 +164,7 @@ class MembershipAttention(nn.Module):
                 settings allow it: for the many sources of a sampled batch.
         """
         noise = None
-        keyed = keyed and isinstance(generator, torch.Generator)
-        if keyed and self.assignment == "log" and not self.dirichlet:
+        if keyed and generator is not None and self.assignment == "log" and not self.dirichlet:
             return gumbel_softmax(affinity, tau, draw_key(generator))
         if generator is not None and self.assignment != "mean":
             noise = gumbel_noise(affinity.shape, generator, affinity)

@@ -117,7 +117,7 @@ class Buffers:
         # Numpy lets a view refer to the owner of the memory rather than to the array it was made
         # from. Behind a memoryview the array is the owner for all views, so it lives as long as
         # any of them, tensors included.
-        lent = np.frombuffer(memoryview(held).cast("B"), dtype=np.float32, count=count)
+        lent = np.frombuffer(held.data.cast("B"), dtype=np.float32, count=count)
         weakref.finalize(lent, self._free.append, held).atexit = False
         return lent.reshape(rows, width)
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from graphham.draws import Source, uniform
 from graphham.jit import Array, exp_below_zero, inlined, jit, log_positive
 from graphham.ops.attention import new_tensor, readable, runs_reference
 
@@ -43,10 +44,13 @@ def keyed_gumbel(shape: tuple[int, ...], key: int) -> Tensor:
     return out
 
 
-def draw_key(generator: torch.Generator | None) -> int:
-    """Take a key from a generator's stream."""
-    device = "cpu" if generator is None else generator.device
-    return int(torch.randint(2**63 - 1, (), generator=generator, device=device))
+def draw_key(source: Source | None) -> int:
+    """Take a key from a stream of uniform numbers."""
+    device = source.device if isinstance(source, torch.Generator) else "cpu"
+    # Three numbers of 24 bits each; both kinds of stream give the same ones.
+    held = uniform((3,), source, torch.empty(0, device=device)).tolist()
+    high, middle, low = (int(value * (1 << 24)) for value in held)
+    return (high << 39) ^ (middle << 20) ^ low
 
 
 def _words(key: int) -> tuple[Any, Any]:
