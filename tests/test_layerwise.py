@@ -26,6 +26,10 @@ CASES = {
     "default": (GRAPH, {}),
     "three heads": (GRAPH, {"model.heads": 3}),
     "paper": (GRAPH, {"preset": "paper", "loss.walks": 2}),
+    "paper, three heads": (
+        relinked(GRAPH, extra=5),
+        {"preset": "paper", "loss.walks": 2, "model.heads": 3, "model.self_edge": False},
+    ),
     "directed": (relinked(GRAPH, directed=True), {}),
     "isolated, no self edge": (relinked(GRAPH, extra=5), {"model.self_edge": False}),
     "literal product": (GRAPH, {"model.product": "literal", "model.heads": 2}),

@@ -6,14 +6,48 @@ scores, both softmaxes, their product, the weighted sum, and how far the two att
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from graphham.jit import Array, exp_below_zero, jit, prefetch
+from graphham.jit import Array, exp_below_zero, inlined, jit, log_positive, prefetch
 
 # Source rows are fetched this many edges before they are read.
 _AHEAD = 8
 # Rows of a neighbourhood up to this length stay in the cache between the two passes over them.
 _NEAR = 256
+
+
+@inlined
+def _weighted_sum(rows: Any, near: Any, w: Any, degree: Any, t: Any, out: Any) -> Any:
+    """Add the neighbours' projected states to ``out[t]``, four at a time."""
+    heads, dim = out.shape[1], out.shape[2]
+    width = rows.shape[1]
+    k = 0
+    while k + 4 <= degree:
+        if degree > _NEAR:
+            for ahead in range(k + _AHEAD, min(k + _AHEAD + 4, degree)):
+                for line in range(0, heads * dim, 16):
+                    prefetch(rows, near[ahead] * width + line)
+        j0, j1, j2, j3 = near[k], near[k + 1], near[k + 2], near[k + 3]
+        for m in range(heads):
+            w0, w1, w2, w3 = w[m, k], w[m, k + 1], w[m, k + 2], w[m, k + 3]
+            at = m * dim
+            for d in range(dim):
+                out[t, m, d] += (
+                    w0 * rows[j0, at + d]
+                    + w1 * rows[j1, at + d]
+                    + w2 * rows[j2, at + d]
+                    + w3 * rows[j3, at + d]
+                )
+        k += 4
+    while k < degree:
+        j = near[k]
+        for m in range(heads):
+            at = m * dim
+            for d in range(dim):
+                out[t, m, d] += w[m, k] * rows[j, at + d]
+        k += 1
 
 
 @jit
@@ -140,31 +174,114 @@ def attend(
                 alpha = max(mean_alpha[k] / np.float32(heads), np.float32(1e-12))
                 apart += alpha * (np.log(alpha) - group_log[k])
         gap[t] = max(apart / np.float32(degree), np.float32(0.0))
-        k = 0
-        while k + 4 <= degree:
-            if degree > _NEAR:
-                for ahead in range(k + _AHEAD, min(k + _AHEAD + 4, degree)):
-                    for line in range(0, begin, 16):
-                        prefetch(rows, near[ahead] * width + line)
-            j0, j1, j2, j3 = near[k], near[k + 1], near[k + 2], near[k + 3]
-            for m in range(heads):
-                w0, w1, w2, w3 = w[m, k], w[m, k + 1], w[m, k + 2], w[m, k + 3]
-                at = m * dim
-                for d in range(dim):
-                    out[t, m, d] += (
-                        w0 * rows[j0, at + d]
-                        + w1 * rows[j1, at + d]
-                        + w2 * rows[j2, at + d]
-                        + w3 * rows[j3, at + d]
-                    )
-            k += 4
-        while k < degree:
+        _weighted_sum(rows, near, w, degree, t, out)
+
+
+@jit
+def attend_additive(
+    indptr: Array,
+    indices: Array,
+    first: int,
+    last: int,
+    self_edge: bool,
+    rows: Array,
+    right: Array,
+    left: Array,
+    slope: float,
+    out: Array,
+    gap: Array,
+) -> None:
+    """Do as :func:`attend` where the group score is additive too, one per head (E7).
+
+    Args:
+        indptr: ``(num_nodes + 1,)`` int64 row bounds of the whole graph.
+        indices: ``(num_edges,)`` neighbours.
+        first: First target.
+        last: One past the last target.
+        self_edge: Whether a node attends to itself too.
+        rows: ``(num_nodes, at least heads * dim)``: projected states first.
+        right: ``(num_nodes, 2 * heads)`` source terms of the node attention, then of the group
+            attention: both are read for every edge.
+        left: ``(last - first, 2 * heads)`` target terms.
+        slope: Slope of the LeakyReLU.
+        out: ``(last - first, heads, dim)``, overwritten with the weighted sums.
+        gap: ``(last - first,)``, overwritten with the mean of alpha log(alpha / lambda).
+    """
+    count, heads, dim = out.shape
+    width, begin = rows.shape[1], heads * dim
+    bend, least = np.float32(slope), np.float32(1e-12)
+    extra = 1 if self_edge else 0
+    longest = 1
+    for t in range(count):
+        longest = max(longest, indptr[first + t + 1] - indptr[first + t] + extra)
+    near = np.empty(longest, dtype=np.int64)
+    e = np.empty((heads, longest), dtype=np.float32)
+    f = np.empty((heads, longest), dtype=np.float32)
+    w = np.empty((heads, longest), dtype=np.float32)
+    powers = np.empty(longest, dtype=np.float32)
+    alpha = np.empty(longest, dtype=np.float32)
+    lam = np.empty(longest, dtype=np.float32)
+    even = np.float32(1.0) / np.float32(heads)
+    end = indptr[last]
+    for t in range(count):
+        low = indptr[first + t]
+        degree = indptr[first + t + 1] - low + extra
+        for m in range(heads):
+            for d in range(dim):
+                out[t, m, d] = np.float32(0.0)
+        gap[t] = np.float32(0.0)
+        if degree == 0:
+            continue
+        if self_edge:
+            near[0] = first + t
+        for k in range(extra, degree):
+            near[k] = indices[low + k - extra]
+        for k in range(degree):
+            ahead = low + k - extra + _AHEAD
+            if ahead < end:
+                later = np.int64(indices[ahead])
+                prefetch(right, later * 2 * heads)
+                for line in range(0, begin, 16):
+                    prefetch(rows, later * width + line)
             j = near[k]
             for m in range(heads):
-                at = m * dim
-                for d in range(dim):
-                    out[t, m, d] += w[m, k] * rows[j, at + d]
-            k += 1
+                raw = left[t, m] + right[j, m]
+                e[m, k] = raw if raw > 0 else bend * raw
+                raw = left[t, heads + m] + right[j, heads + m]
+                f[m, k] = raw if raw > 0 else bend * raw
+            alpha[k] = np.float32(0.0)
+            lam[k] = np.float32(0.0)
+        for m in range(heads):
+            for turn in range(3):
+                # Node attention, group attention, and what is done with both.
+                scores = f[m] if turn == 1 else e[m]
+                if turn == 2:
+                    for k in range(degree):
+                        e[m, k] += f[m, k]
+                top = np.float32(-np.inf)
+                for k in range(degree):
+                    top = max(top, scores[k])
+                for k in range(degree):
+                    powers[k] = exp_below_zero(scores[k] - top)
+                total = np.float32(0.0)
+                for k in range(degree):
+                    total += powers[k]
+                if turn == 2:
+                    share = np.float32(1.0) / total
+                    for k in range(degree):
+                        w[m, k] = share * powers[k]
+                else:
+                    share = even / total
+                    mean = lam if turn == 1 else alpha
+                    for k in range(degree):
+                        mean[k] += share * powers[k]
+        apart = np.float32(0.0)
+        for k in range(degree):
+            alpha[k], lam[k] = max(alpha[k], least), max(lam[k], least)
+        for k in range(degree):
+            apart += alpha[k] * (log_positive(alpha[k]) - log_positive(lam[k]))
+        gap[t] = max(apart / np.float32(degree), np.float32(0.0))
+        _weighted_sum(rows, near, w, degree, t, out)
 
 
 @jit

@@ -23,7 +23,7 @@ from graphham.blocks import Block
 from graphham.graph import Graph
 from graphham.inputs import FeatureRows, NodeInputs
 from graphham.jit import Array, frozen
-from graphham.layer_kernels import attend, lead_with_self, neighbor_mean
+from graphham.layer_kernels import attend, attend_additive, lead_with_self, neighbor_mean
 from graphham.mapped import MappedFeatures, release, trim_heap
 from graphham.membership import WITNESSES
 from graphham.model import GraphHAMNet, activate
@@ -197,9 +197,7 @@ class LayerWise:
 
     def _is_plain(self, layer: MembershipAttention) -> bool:
         """Whether the fused loop knows this layer's settings."""
-        usual = layer.group_score == "none" or (
-            layer.group_score == "pair" and layer.product == "renormalised"
-        )
+        usual = layer.group_score == "none" or layer.product == "renormalised"
         return usual and self.graph.weights is None and not runs_reference(layer.weight)
 
     @torch.no_grad()
@@ -265,6 +263,13 @@ class _Fused:
             part = part.reshape(-1, *shape[1:])
             self.left[first : first + SPAN] = (part * layer.attention[0]).sum(2).numpy()
             self.right[first : first + SPAN] = (part * layer.attention[1]).sum(2).numpy()
+        ends = _group_ends(layer)
+        if ends is not None:
+            z = torch.from_numpy(rows)[:, self.width :]
+            self.left, self.right = (
+                np.concatenate([node, (z @ end).numpy()], axis=1)
+                for node, end in zip((self.left, self.right), ends, strict=True)
+            )
 
     def attend(self, whole: LayerWise, first: int, last: int, gap: Floats) -> Tensor:
         """Return ``(last - first, out_dim)`` sums over all neighbours; fill in ``gap``."""
@@ -274,6 +279,21 @@ class _Fused:
         if layer.pair_score is not None:
             pulled = (z @ layer.pair_score).numpy()
         out = torch.empty(last - first, layer.heads, layer.out_dim)
+        if layer.group_score == "additive":
+            attend_additive(
+                whole.indptr,
+                whole.indices,
+                first,
+                last,
+                whole.model.config.model.self_edge,
+                frozen(self.rows),
+                frozen(self.right),
+                frozen(self.left[first:last]),
+                layer.slope,
+                out.numpy(),
+                gap,
+            )
+            return out.mean(dim=1)
         attend(
             whole.indptr,
             whole.indices,
