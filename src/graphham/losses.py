@@ -8,6 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from graphham.ops.contrast import contrast
+
 _TINY = 1e-9
 
 
@@ -26,14 +28,7 @@ def contrastive_loss(anchors: Tensor, positives: Tensor, temperature: float, siz
     pairs = len(anchors)
     if pairs < 2:
         return anchors.sum() * 0.0
-    anchors, positives = F.normalize(anchors, dim=1), F.normalize(positives, dim=1)
-    total = anchors.new_zeros(())
-    count = max(1, round(pairs / size))
-    for left, right in zip(anchors.tensor_split(count), positives.tensor_split(count), strict=True):
-        scores = left @ right.T / temperature
-        truth = torch.arange(len(left), device=scores.device)
-        total = total + F.cross_entropy(scores, truth, reduction="sum")
-    return total / pairs
+    return contrast(anchors, positives, temperature, max(1, round(pairs / size)))
 
 
 def skipgram_loss(positive: Tensor, negative: Tensor) -> Tensor:

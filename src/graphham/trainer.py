@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
@@ -289,20 +289,18 @@ class Trainer:
         last = epoch + 1 == self.config.num_epochs
         if (epoch + 1) % train.evaluate_every and not last:
             return False
-        trained = self.model.state_dict()
-        if self.average is not None:
-            trained = copy.deepcopy(trained)
-            self.model.load_state_dict(self.average)
-        said = self.validator.score(self.model, self.whole()) if self.ranks.is_first else None
+        kept = self.model.state_dict() if self.average is None else self.average
+        said = None
+        if self.ranks.is_first:
+            with _weights(self.model, kept):
+                said = self.validator.score(self.model, self.whole())
         first, second = self.ranks.tell(said)
         score = (float(first), float(second))
         self._take_guess()
         self.history[-1]["validation"] = score[0]
         if self.best_score is None or score > self.best_score:
             self.best_score, self.best_epoch = score, epoch + 1
-            self.best = copy.deepcopy(self.model.state_dict())
-        if self.average is not None:
-            self.model.load_state_dict(trained)
+            self.best = {name: value.clone() for name, value in kept.items()}
         return epoch + 1 - self.best_epoch >= train.patience
 
     def _take_guess(self) -> None:
@@ -422,6 +420,20 @@ def collapse_notes(groups: list[Any], counts: tuple[int, ...]) -> list[str]:
                 f"raise loss.must_link_weight"
             )
     return notes
+
+
+@contextmanager
+def _weights(model: GraphHAMNet, state: dict[str, Tensor]) -> Iterator[None]:
+    """Let a model read other weights for a while; nothing is copied."""
+    own = dict(itertools.chain(model.named_parameters(), model.named_buffers()))
+    before = {name: tensor.data for name, tensor in own.items()}
+    for name, tensor in own.items():
+        tensor.data = state[name].data
+    try:
+        yield
+    finally:
+        for name, tensor in own.items():
+            tensor.data = before[name]
 
 
 def _under(arrays: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
