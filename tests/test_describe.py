@@ -181,6 +181,11 @@ def test_names_shorten_tags_and_say_things_once() -> None:
     assert name_groups(same) == ["web", "web (2)", "web (3)"]
     by_label = [("Theory", 0.9), ("Theory", 0.6), ("Theory", 0.4)]
     assert name_groups([[], [], []], by_label) == ["Theory", "Theory (2)", "group 2"]
+    seconds = [("Rules", 0.1), ("Rules", 0.4), ("Rules", 0.2)]
+    named = ["Theory", "Theory (2)", "Theory / Rules"]
+    assert name_groups([[], [], []], by_label, seconds) == named
+    apart = [("Theory", 0.2), ("Theory", 0.3), (None, None)]
+    assert name_groups([[], [], []], apart, seconds) == ["group 0", "Theory / Rules", "group 2"]
 
 
 @given(st.lists(st.lists(st.text(max_size=50), max_size=4), min_size=1, max_size=6))

@@ -81,7 +81,7 @@ def groups_table(
         known = _dominant_labels(result, level)
         features += [group[:top_features] for group in found]
         labels += known
-        names.append(name_groups(found, known))
+        names.append(name_groups(found, known, _second_labels(result, level)))
         typical += _typical_rows(result, level, top_nodes)
         boundary += _boundary_rows(result, level, top_nodes)
     table = Hierarchy.from_result(result, names).to_table()
@@ -185,11 +185,18 @@ def features_of(graph: Graph, row: int) -> list[str]:
 def name_groups(
     features: Sequence[Sequence[TypicalFeature]],
     labels: Sequence[tuple[Any, float | None]] = (),
+    seconds: Sequence[tuple[Any, float | None]] = (),
 ) -> list[str]:
     """Name the groups of one level after their most typical features, each name once.
 
     Tags lose their facet (``implemented-in::python`` becomes ``python``). Without readable features
-    a group is called after a label that most of its members share, and ``group 3`` failing that.
+    a group is called after a label that most of its members have, or after two labels that most of
+    them have together, and ``group 3`` failing that.
+
+    Args:
+        features: Typical features of each group, the strongest first.
+        labels: Most frequent label of each group and its share.
+        seconds: Second most frequent label of each group and its share.
     """
     parts = [_parts(found) for found in features]
     chosen = [[part for part, strong in found if strong][:_NAME_PARTS] for found in parts]
@@ -204,8 +211,13 @@ def name_groups(
             chosen[group] = [*chosen[group][: _NAME_PARTS - 1], apart[0]]
     for group, words in enumerate(chosen):
         label, purity = labels[group] if labels else (None, None)
-        if not words and label is not None and purity is not None and purity >= 0.5:
+        second, part = seconds[group] if seconds else (None, None)
+        if words or label is None or purity is None:
+            continue
+        if purity >= 0.5:
             chosen[group] = [_clean(str(label))]
+        elif second is not None and part is not None and purity + part >= 0.5:
+            chosen[group] = [_clean(str(label)), _clean(str(second))]
     return _distinct([" / ".join(filter(None, c)) or f"group {g}" for g, c in enumerate(chosen)])
 
 
@@ -331,9 +343,18 @@ def _typical_features(
 
 
 def _dominant_labels(result: FitResult, level: int) -> list[tuple[Any, float | None]]:
+    return _frequent_labels(result, level, 0)
+
+
+def _second_labels(result: FitResult, level: int) -> list[tuple[Any, float | None]]:
+    return _frequent_labels(result, level, 1)
+
+
+def _frequent_labels(result: FitResult, level: int, place: int) -> list[tuple[Any, float | None]]:
+    """Return per group its most frequent label (``place`` 0) or the next one, with its share."""
     labels: Labels | None = result.labels
     codes, k = result.groups[level], result.group_counts[level]
-    if labels is None or not labels.classes:
+    if labels is None or len(labels.classes) <= place:
         return [(None, None)] * k
     known = labels.known
     members = np.bincount(codes[known], minlength=k)
@@ -342,7 +363,7 @@ def _dominant_labels(result: FitResult, level: int) -> list[tuple[Any, float | N
     else:
         assert labels.matrix is not None
         counts = (_indicator(codes, k) @ labels.matrix.astype(np.float32)).toarray()
-    best = counts.argmax(axis=1)
+    best = np.argsort(-counts, axis=1, kind="stable")[:, place]
     return [
         (labels.classes[b], float(counts[g, b] / members[g])) if members[g] else (None, None)
         for g, b in enumerate(best.tolist())
