@@ -34,7 +34,7 @@ __all__ = [
 Key = int | np.integer[Any]
 
 # Walkers advanced together, so that the memory reads of one hide behind those of the others.
-_WALKERS = 16
+_WALKERS = 64
 # Draws tried before a negative is picked by counting; only nodes linked to most others get there.
 _TRIES = 16
 _NO_WEIGHTS = frozen(np.empty(0, dtype=np.float32))
@@ -327,6 +327,7 @@ def _walk(
             start = targets[(first + w) // walks]
             origin[w] = start
             position[w] = start
+            prefetch(indptr, start)
             walker_key[w] = mix(mix(key, start), (first + w) % walks)
         for s in range(steps):
             # Three passes: row bounds, then entries, then the bounds of the next rows. Each pass
