@@ -36,7 +36,8 @@ class Step:
     Args:
         batch: What the network encodes.
         rows: ``(num_targets,)`` graph rows of the encoded targets.
-        members: ``(count,)`` positions of the nodes that were drawn evenly from the graph.
+        members: ``(count,)`` positions of the nodes that were drawn evenly from the graph, always
+            the first ones.
         anchors: ``(count,)`` positions of the nodes that carry the context losses.
         positives: Per layer ``(anchors, contexts)`` context nodes, -1 for none: positions when
             ``inductive``, graph rows otherwise.
@@ -51,6 +52,10 @@ class Step:
     positives: list[Tensor]
     negatives: list[Tensor]
     key: Any
+
+    def drawn(self, level: Tensor) -> Tensor:
+        """Return the rows of the nodes that were drawn evenly: members come first."""
+        return level[: len(self.members)]
 
     def to(self, device: torch.device | str) -> Step:
         """Return the step with its tensors on ``device``."""

@@ -204,7 +204,7 @@ class LayerWise:
     def log_evidence(self, affinities: list[Floats], rounds: int) -> list[Floats]:
         """Return per level the log of what the layer and the neighbours say, in place of ``u``.
 
-        As :meth:`graphham.model.GraphHAMNet.log_evidence`; all levels listen in one pass over the
+        As :meth:`graphham.model.GraphHAMNet.evidence`; all levels listen in one pass over the
         edges, because what a node says on all of them lies side by side in memory.
         """
         model, config = self.model, self.model.config.model

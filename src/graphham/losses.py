@@ -8,7 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from graphham.ops import groups
+from graphham.ops.attention import runs_reference
 from graphham.ops.contrast import contrast
+from graphham.ops.groups import chance_violation
 
 _TINY = 1e-9
 
@@ -78,6 +81,8 @@ def constraint_loss(
     total = lower.new_zeros(())
     if len(lower) < 2:
         return total
+    if how == "chance" and not runs_reference(lower, upper):
+        return chance_violation(lower, upper, must_link, cannot_link)
     if must_link:
         total = total + must_link * _scaled_mass(lower.detach(), upper, how, "must")
     if cannot_link:
@@ -116,6 +121,17 @@ def balance_loss(memberships: Tensor, prior: Tensor) -> Tensor:
 def entropy_loss(memberships: Tensor) -> Tensor:
     """Return the mean entropy of the membership rows."""
     return -(memberships * (memberships + _TINY).log()).sum(1).mean()
+
+
+def use_losses(
+    memberships: Tensor, prior: Tensor, seeds: Tensor | None
+) -> tuple[Tensor, Tensor | None]:
+    """Return :func:`balance_loss` and, with seeds, :func:`seed_loss` of one level."""
+    if runs_reference(memberships) or not len(memberships):
+        seed = None if seeds is None else seed_loss([memberships], [seeds])
+        return balance_loss(memberships, prior), seed
+    balance, seed = groups.use_losses(memberships, prior, seeds, _TINY)
+    return balance, None if seeds is None else seed
 
 
 def seed_loss(memberships: Sequence[Tensor], seeds: Sequence[Tensor]) -> Tensor:

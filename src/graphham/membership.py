@@ -15,6 +15,8 @@ from torch import Tensor
 from graphham.blocks import Block
 from graphham.draws import Draws, Source, uniform
 from graphham.ops import aggregate
+from graphham.ops.attention import runs_reference
+from graphham.ops.groups import climb, descend, relax
 
 # A hub's thousands of links are far from independent witnesses: beyond about this many, more of
 # them add little.
@@ -57,8 +59,12 @@ def assign(
     Returns:
         ``(nodes, num_groups)`` rows on the simplex.
     """
-    mean = affinity.softmax(dim=1)
     if noise is None or how == "mean":
+        noise, tau, how, dirichlet = None, 1.0, "log", False
+    if how == "log" and not dirichlet and not runs_reference(affinity):
+        return relax(affinity, noise, tau)
+    mean = affinity.softmax(dim=1)
+    if noise is None:
         return mean
     log_pi = affinity.log_softmax(dim=1)
     pi = mean
@@ -97,7 +103,12 @@ def neighbor_evidence(memberships: Tensor, table: Tensor, block: Block, degrees:
     """
     weights = torch.tensor(block.neighbor_weights).to(memberships)[:, None]
     heard = aggregate(weights, (memberships @ table)[:, None, :], block).squeeze(1)
-    return heard * (degrees / (1 + degrees / WITNESSES))[:, None]
+    return heard * witnesses(degrees)[:, None]
+
+
+def witnesses(degrees: Tensor) -> Tensor:
+    """Return how many independent witnesses a node's neighbours count for."""
+    return degrees / (1 + degrees / WITNESSES)
 
 
 def combine_levels(log_evidence: Sequence[Tensor], parents: Sequence[Tensor]) -> list[Tensor]:
@@ -116,15 +127,20 @@ def combine_levels(log_evidence: Sequence[Tensor], parents: Sequence[Tensor]) ->
         Per level ``(nodes, K_l)`` rows on the simplex; summing children gives their parent.
     """
     up = log_evidence[0]
+    plain = runs_reference(*log_evidence)
     shares: list[Tensor] = []
     for level, parent in enumerate(parents):
         target = log_evidence[level + 1]
-        total, share = _sum_children(up, parent, target.shape[1])
+        if plain:
+            total, share = _sum_children(up, parent, target.shape[1])
+            up = (0.5 * (target + total)).log_softmax(dim=1)
+        else:
+            up, share = climb(up, target, parent)
         shares.append(share)
-        up = (0.5 * (target + total)).log_softmax(dim=1)
     out = [up.exp()]
     for parent, share in zip(reversed(parents), reversed(shares), strict=True):
-        out.append(out[-1][:, parent] * share)
+        above = out[-1]
+        out.append(above[:, parent] * share if plain else descend(above, share, parent))
     return out[::-1]
 
 

@@ -16,8 +16,9 @@ from graphham.config import RunConfig
 from graphham.context import ContextDecoder, ContextTable
 from graphham.draws import Source, dropout
 from graphham.inputs import FeatureRows
-from graphham.membership import combine_levels, neighbor_evidence
-from graphham.ops import mean_aggregate
+from graphham.membership import combine_levels, neighbor_evidence, witnesses
+from graphham.ops import groups, mean_aggregate
+from graphham.ops.attention import runs_reference
 from graphham.seeding import Seeds
 
 _CENTER_MOMENTUM = 0.1
@@ -252,11 +253,11 @@ class GraphHAMNet(nn.Module):
         count = batch.num_targets
         passes = self.encode(batch, tau, generator)
         affinities = [one.affinity for one in passes]
-        logs = self.log_evidence(affinities, batch.blocks[-1], batch.degrees, rounds)
-        evidence = [level.exp() for level in logs]
+        said = self.evidence(affinities, batch.blocks[-1], batch.degrees, rounds)
+        evidence = [plain for _, plain in said]
         memberships = evidence
         if self.is_seeded:
-            memberships = combine_levels(logs, self.parent_maps)
+            memberships = combine_levels([logs for logs, _ in said], self.parent_maps)
         states = [one.output[:count] for one in passes]
         return Output(states, [one.z[:count] for one in passes], evidence, memberships)
 
@@ -281,28 +282,37 @@ class GraphHAMNet(nn.Module):
         # A copy, because the buffer moves on before the backward pass reads it.
         return torch.cat([diffused, F.normalize(unit - center.clone(), dim=1)], dim=1)
 
-    def log_evidence(
+    def evidence(
         self, affinities: list[Tensor], block: Block, degrees: Tensor, rounds: int
-    ) -> list[Tensor]:
-        """Return per level ``(num_targets, K_l)`` the log of what the layer says by itself.
+    ) -> list[tuple[Tensor, Tensor]]:
+        """Return per level what the layer says by itself: ``(num_targets, K_l)`` logs, and plain.
 
         Once the groups are seeded a node adds what its neighbours' groups say; further rounds need
         a block whose sources are its targets.
         """
-        out: list[Tensor] = []
+        out: list[tuple[Tensor, Tensor]] = []
+        listens = self.is_seeded and self.config.model.neighbor_evidence
+        temperature = self.config.model.membership_temperature if self.is_seeded else 1.0
         for level, affinity in enumerate(affinities):
             own = affinity[: block.num_targets]
-            temperature = self.config.model.membership_temperature if self.is_seeded else 1.0
-            if not (self.is_seeded and self.config.model.neighbor_evidence):
-                out.append((own / temperature).log_softmax(dim=1))
-                continue
             table = self.get_buffer(f"link_table_{level}")
+            if rounds == 1 and not runs_reference(affinity):
+                linked = table if listens else None
+                out.append(
+                    groups.evidence(affinity, block, temperature, linked, witnesses(degrees))
+                )
+                continue
+            if not listens:
+                logs = (own / temperature).log_softmax(dim=1)
+                out.append((logs, logs.exp()))
+                continue
             said = affinity[: block.num_sources].softmax(dim=1)
             logits = own
             for _ in range(rounds):
                 logits = own + neighbor_evidence(said, table, block, degrees)
                 said = logits.softmax(dim=1)
-            out.append((logits / temperature).log_softmax(dim=1))
+            logs = (logits / temperature).log_softmax(dim=1)
+            out.append((logs, logs.exp()))
         return out
 
     def class_logits(self, states: list[Tensor], generator: Source | None = None) -> Tensor:

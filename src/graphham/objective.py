@@ -16,13 +16,7 @@ from graphham.draws import Source
 from graphham.errors import InputError
 from graphham.graph import Labels
 from graphham.keys import derive_key, numpy_generator
-from graphham.losses import (
-    balance_loss,
-    class_loss,
-    constraint_loss,
-    entropy_loss,
-    seed_loss,
-)
+from graphham.losses import class_loss, constraint_loss, entropy_loss, use_losses
 from graphham.membership import one_hot_straight_through
 from graphham.model import GraphHAMNet, Output
 
@@ -142,16 +136,19 @@ def loss_parts(
     """
     config = model.config
     parts = {"context": _context_loss(model, step, output)}
-    memberships = [level[step.members] for level in output.memberships]
+    memberships = [step.drawn(level) for level in output.memberships]
     parts["nesting_loss"] = _nesting_loss(config, step, output)
-    parts["balance"] = config.loss.balance_weight * _balance(model, memberships)
+    wanted = None
+    if seeds is not None and config.loss.self_training_weight:
+        rows = torch.from_numpy(step.rows[: len(step.members)])
+        wanted = [level[rows.to(level.device)] for level in seeds]
+    balance, missed = _use(model, memberships, wanted)
+    parts["balance"] = config.loss.balance_weight * balance
     if config.loss.entropy_weight:
         entropy = torch.stack([entropy_loss(level) for level in memberships]).sum()
         parts["entropy"] = config.loss.entropy_weight * entropy
-    if seeds is not None and config.loss.self_training_weight:
-        rows = torch.from_numpy(step.rows)[step.members.cpu()].to(memberships[0].device)
-        wanted = [level[rows] for level in seeds]
-        parts["seed"] = config.loss.self_training_weight * seed_loss(memberships, wanted)
+    if missed is not None:
+        parts["seed"] = config.loss.self_training_weight * missed
     if truth is not None and model.classifier is not None:
         parts |= _class_parts(model, step, output, truth, generator, guess)
     return parts
@@ -220,11 +217,11 @@ def _nesting_loss(config: RunConfig, step: Step, output: Output) -> Tensor:
     """Return the constraints between neighbouring levels (E13)."""
     loss = config.loss
     if config.model.straight_through:
-        held = [one_hot_straight_through(z[step.members]) for z in output.assignments]
+        held = [one_hot_straight_through(step.drawn(z)) for z in output.assignments]
     else:
         # The evidence, not the joint membership: that nests by construction and has nothing to
         # learn from its own violations.
-        held = [level[step.members] for level in output.evidence]
+        held = [step.drawn(level) for level in output.evidence]
     total = held[0].new_zeros(())
     for lower, upper in itertools.pairwise(held):
         total = total + constraint_loss(
@@ -233,12 +230,16 @@ def _nesting_loss(config: RunConfig, step: Step, output: Output) -> Tensor:
     return total
 
 
-def _balance(model: GraphHAMNet, memberships: list[Tensor]) -> Tensor:
-    """Return KL to even use of the finest groups; a parent may hold as much as its children."""
-    if not model.config.loss.balance_weight:
-        return memberships[0].new_zeros(())
+def _use(
+    model: GraphHAMNet, memberships: list[Tensor], seeds: list[Tensor] | None
+) -> tuple[Tensor, Tensor | None]:
+    """Return KL to even use of the finest groups, and the loss of the nodes' seeded groups.
+
+    A parent may hold as much as its children.
+    """
     share = torch.full_like(memberships[0][0], 1 / model.groups[0]).detach()
     total = memberships[0].new_zeros(())
+    missed = None if seeds is None else memberships[0].new_zeros(())
     for level, held in enumerate(memberships):
         if level:
             count = model.groups[level]
@@ -246,5 +247,7 @@ def _balance(model: GraphHAMNet, memberships: list[Tensor]) -> Tensor:
                 share = share.new_zeros(count).index_add(0, model.parent_maps[level - 1], share)
             else:
                 share = torch.full_like(held[0], 1 / count).detach()
-        total = total + balance_loss(held, share)
-    return total
+        balance, seed = use_losses(held, share, None if seeds is None else seeds[level])
+        total = total + balance
+        missed = None if missed is None or seed is None else missed + seed
+    return total, missed
