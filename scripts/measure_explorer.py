@@ -15,6 +15,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 NOTHING = """
@@ -25,6 +26,15 @@ async def app(scope, receive, send):
 s = socket.socket(); s.bind(("127.0.0.1", 0)); s.listen(5)
 print(f"http://127.0.0.1:{s.getsockname()[1]}/", flush=True)
 uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off", ws="none")).run(sockets=[s])
+"""
+# The page's own clock notes when it was shown and ready: asking it would wait behind its work.
+NOTE = """
+window.noted = {};
+new MutationObserver(() => {
+  for (const mark of ["shown", "ready"]) {
+    if (document.documentElement.dataset[mark] === "yes") window.noted[mark] ??= Date.now() / 1000;
+  }
+}).observe(document, { attributes: true, subtree: true });
 """
 # Milliseconds from an action until the page has followed it and a frame was drawn.
 FOLLOW = """async (act) => {
@@ -39,10 +49,21 @@ FIND = """async () => {
   await (await fetch("api/search?q=12")).json();
   return performance.now() - start;
 }"""
-PAN = """async () => {
+WINDOW = """async () => {
+  const map = document.getElementById("map");
+  const { xaxis, yaxis } = map._fullLayout;
+  const part = ([low, high]) => [low + 0.45 * (high - low), low + 0.55 * (high - low)];
+  const start = performance.now();
+  Plotly.relayout(map, { "xaxis.range": part(xaxis.range), "yaxis.range": part(yaxis.range) });
+  while (!document.getElementById("mapnote").textContent.includes("window")) {
+    await new Promise((done) => requestAnimationFrame(() => setTimeout(done, 0)));
+  }
+  return performance.now() - start;
+}"""
+REDRAW = """async () => {
   const map = document.getElementById("map");
   const times = [];
-  for (let i = 0; i < 15; i++) {
+  for (let i = 0; i < 5; i++) {
     const { xaxis } = map._fullLayout;
     const step = (xaxis.range[1] - xaxis.range[0]) * (i % 2 ? -0.01 : 0.01);
     const start = performance.now();
@@ -52,11 +73,24 @@ PAN = """async () => {
   }
   return times;
 }"""
+# Notes the time between frames until told to stop.
+WATCH = """() => {
+  let last = performance.now();
+  window.watched = [];
+  window.isWatching = true;
+  const tick = () => {
+    const now = performance.now();
+    window.watched.push(now - last);
+    last = now;
+    if (window.isWatching) requestAnimationFrame(tick);
+  };
+  requestAnimationFrame(tick);
+}"""
 
 
 def start(command: list[str]) -> tuple[subprocess.Popen[str], str, float]:
     """Start a server; return it, its address and the seconds until it said the address."""
-    begun = time.perf_counter()
+    begun = time.time()
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     assert server.stdout is not None
@@ -84,15 +118,17 @@ def main() -> None:
         explore = [sys.executable, "-m", "graphham", "explore", asked.run, "--no-browser"]
         for turn in range(asked.rounds):
             page = chromium.new_context(viewport={"width": 1400, "height": 900}).new_page()
+            page.add_init_script(NOTE)
             server, address, begun = start([sys.executable, "-c", NOTHING])
             page.goto(address)
-            seen.setdefault("empty server, page, s", []).append(time.perf_counter() - begun)
+            seen.setdefault("empty server, page, s", []).append(time.time() - begun)
             server.terminate()
             server, address, begun = start(explore)
             page.goto(address, wait_until="commit")
+            page.wait_for_selector("html[data-ready=yes]", state="attached", timeout=120_000)
+            noted = page.evaluate("window.noted")
             for name, mark in (("map and table shown, s", "shown"), ("all ready, s", "ready")):
-                page.wait_for_selector(f"html[data-{mark}=yes]", state="attached", timeout=120_000)
-                seen.setdefault(name, []).append(time.perf_counter() - begun)
+                seen.setdefault(name, []).append(noted[mark] - begun)
             if turn == 0:
                 interact(page, seen)
             server.terminate()
@@ -106,9 +142,28 @@ def main() -> None:
 
 
 def interact(page: Any, seen: dict[str, list[float]]) -> None:
-    """Pan, choose groups and nodes, slide and search, and note how long each takes."""
+    """Drag, zoom, choose groups and nodes, slide and search, and note how long each takes."""
     page.wait_for_timeout(4000)  # background work of the start is over
-    seen["pan, ms per frame"] = page.evaluate(PAN)
+    box = page.locator("#map").bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(x, y)
+    seen["pointer over the map, ms per frame"] = watched(
+        page, lambda: [page.mouse.move(x + 3 * i, y - i) for i in range(30)]
+    )
+    page.mouse.move(x, y)
+    page.mouse.down()
+    seen["drag the map, ms per frame"] = watched(
+        page, lambda: [page.mouse.move(x + 3 * i, y + 2 * i) for i in range(40)]
+    )
+    page.mouse.up()
+    page.wait_for_timeout(1500)
+    seen["zoom with the wheel, ms per frame"] = watched(
+        page, lambda: [page.mouse.wheel(0, 30 if i % 2 else -30) for i in range(20)]
+    )
+    page.wait_for_timeout(1500)
+    seen["draw the map anew, ms"] = page.evaluate(REDRAW)
+    page.click("#whole")
+    page.wait_for_timeout(1500)
     click = "document.querySelectorAll('[data-group]')[{}].click()"
     seen["choose a group, ms"] = [page.evaluate(FOLLOW, click.format(i)) for i in (1, 2, 3, 4, 5)]
     link = "document.querySelectorAll('#tablebox tbody .link')[{}].click()"
@@ -119,7 +174,18 @@ def interact(page: Any, seen: dict[str, list[float]]) -> None:
     seen["search, ms"] = [page.evaluate(FIND) for _ in range(3)]
     tab = "document.querySelector('[data-tab={}]').click()"
     names = ("treemap", "flow", "tree")
+    if "sample over" in page.inner_text("#mapnote"):
+        seen["all nodes of a window, ms"] = [page.evaluate(WINDOW)]
     seen["switch the tab, ms"] = [page.evaluate(FOLLOW, tab.format(n)) for n in names]
+
+
+def watched(page: Any, act: Callable[[], object]) -> list[float]:
+    """Return the milliseconds of each frame while something is done to the page."""
+    page.evaluate(WATCH)
+    act()
+    page.evaluate("window.isWatching = false")
+    times: list[float] = page.evaluate("window.watched")
+    return times
 
 
 if __name__ == "__main__":

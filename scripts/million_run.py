@@ -27,10 +27,10 @@ def main() -> None:
     asked = parser.parse_args()
     rng, num = np.random.default_rng(0), asked.nodes
     parents = (np.arange(FINE) % COARSE).astype(np.int32)
-    fine = rng.integers(0, FINE, num).astype(np.int32)
+    fine = rng.choice(FINE, num, p=rng.dirichlet(np.full(FINE, 3.0))).astype(np.int32)
     coarse = parents[fine]
     centers = (2 * rng.normal(size=(COARSE, DIM)))[parents] + rng.normal(size=(FINE, DIM))
-    vectors = (centers[fine] + 0.7 * rng.normal(size=(num, DIM))).astype(np.float32)
+    vectors = (centers[fine] + 1.5 * rng.normal(size=(num, DIM))).astype(np.float32)
     labels = Labels(tuple(f"class {i}" for i in range(8)), codes=(coarse % 8).astype(np.int32))
     result = FitResult(
         ids=NodeIds.range(num),

@@ -19,6 +19,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from graphham.explore.launch import RunningExplorer
 from graphham.report import write_report
 from graphham.saved import Run
@@ -97,7 +99,9 @@ def views(run: Run) -> dict[str, str]:
     large = max(range(tree.group_counts[-1]), key=lambda g: int(tree.sizes[-1][g]))
     fine = max(range(tree.group_counts[0]), key=lambda g: int(tree.sizes[0][g]))
     firm = nodes["concentration"].to_numpy()
-    torn = nodes["id"][int(firm.argmin())].as_py()
+    graph = run.graph()
+    # The least decided node among those that have somebody to listen to.
+    torn = nodes["id"][int(np.where(graph.degrees() >= 4, firm, np.inf).argmin())].as_py()
     from graphham.projection import run_map
 
     xy = run_map(run).xy
@@ -147,7 +151,7 @@ def take_all(chromium: Any, asked: Any, report: Path, out: Path) -> None:
         show(page, report.as_uri())
         page.pdf(path=str(out / "print.pdf"), format="A4", print_background=True)
         if shutil.which("pdftoppm"):
-            command = ["pdftoppm", "-png", "-r", "60", out / "print.pdf", out / "print"]
+            command = ["pdftoppm", "-png", "-r", "60", str(out / "print.pdf"), str(out / "print")]
             subprocess.run(command, check=True)
 
 
@@ -170,9 +174,9 @@ def _save(png: bytes, path: Path) -> None:
 
         file = io.BytesIO()
         kept = Image.Quantize.FASTOCTREE
-        Image.open(io.BytesIO(png)).convert("RGB").quantize(256, kept, dither=0).save(
-            file, "PNG", optimize=True
-        )
+        Image.open(io.BytesIO(png)).convert("RGB").quantize(
+            256, kept, dither=Image.Dither.NONE
+        ).save(file, "PNG", optimize=True)
         png = file.getvalue()
     if len(png) > MAX_BYTES:
         sys.exit(f"{path} would have {len(png):,} bytes, more than {MAX_BYTES:,}")

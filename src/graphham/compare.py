@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _SHOWN_MOVES = 200
+# Share of the smaller group that two partners have in common at least.
+_LEAST_SHARED = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +156,9 @@ def compare_runs(first: Run, second: Run, level: int = 1) -> Comparison:
     )
     low, high = linear_sum_assignment(counts, maximize=True)
     partner = np.full(counts.shape[0], -1, dtype=np.int64)
-    real = counts[low, high] > 0  # a pair that shares nothing is no pair
+    # A pair that shares next to nothing is no pair.
+    smaller = np.minimum(counts.sum(axis=1)[low], counts.sum(axis=0)[high])
+    real = counts[low, high] > _LEAST_SHARED * smaller
     partner[low[real]] = high[real]
     return Comparison(
         first,
@@ -208,6 +212,9 @@ def comparison_page(found: Comparison) -> str:
         {k: one_line(v) if isinstance(v, str) else v for k, v in row.items()}
         for row in found.groups_table().to_pylist()
     ]
+    for row in shown:
+        row["expected"] = groups[row["group_a"]]["name_b"] or "none"
+    groups.sort(key=lambda g: int(g["size_a"]), reverse=True)
     return render_page(
         "compare.html",
         {"flow": comparison_flow(found)},

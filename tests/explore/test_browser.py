@@ -171,6 +171,54 @@ def test_a_lasso_selection_is_exported_as_the_run_has_it(tab: Tab, served: Runni
     tab.check()
 
 
+def test_the_map_follows_the_hand(tab: Tab, served: RunningExplorer) -> None:
+    page = tab.open(served.address)
+    under = """([x, y]) => { const map = document.getElementById('map');
+        const box = map.getBoundingClientRect(), { xaxis, yaxis } = map._fullLayout;
+        return [xaxis.p2l(x - box.left - xaxis._offset),
+                yaxis.p2l(y - box.top - yaxis._offset)]; }"""
+    moved = "new URLSearchParams(location.hash.slice(1)).get('range')"
+    box = page.locator("#map").bounding_box()
+    x, y = box["x"] + 0.4 * box["width"], box["y"] + 0.6 * box["height"]
+    held = page.evaluate(under, [x, y])
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + 30, y - 10)
+    page.mouse.move(x + 90, y - 50)
+    page.mouse.up()
+    page.wait_for_function(moved)
+    tab.settle()
+    assert page.evaluate(under, [x + 90, y - 50]) == pytest.approx(held, abs=0.01)
+    assert page.locator("#nodename").count() == 0  # a drag is no click
+    before = page.evaluate(moved)
+    held = page.evaluate(under, [x, y])
+    page.mouse.move(x, y)
+    page.mouse.wheel(0, -120)
+    page.wait_for_function(f"range => {moved} !== range", arg=before)
+    tab.settle()
+    assert page.evaluate(under, [x, y]) == pytest.approx(held, abs=0.01)
+    assert page.evaluate("document.querySelector('#map .gl-container').style.transform") == ""
+    page.click("#whole")
+    page.wait_for_function(f"!{moved}")
+    tab.settle()
+    row = 17
+    place = page.evaluate(
+        """([a, b]) => { const map = document.getElementById('map');
+        const box = map.getBoundingClientRect(), { xaxis, yaxis } = map._fullLayout;
+        return [box.left + xaxis._offset + xaxis.l2p(a), box.top + yaxis._offset + yaxis.l2p(b)];
+        }""",
+        [float(v) for v in served.explorer.layout.xy[row]],
+    )
+    page.mouse.move(place[0] - 40, place[1])
+    page.mouse.move(*place, steps=3)
+    page.wait_for_selector("#tip:not([hidden])")
+    named = page.inner_text("#tip b")
+    page.mouse.click(*place)
+    page.wait_for_selector("#nodename")
+    assert page.inner_text("#nodename") == named
+    tab.check()
+
+
 def test_an_address_restores_the_view(tab: Tab, served: RunningExplorer) -> None:
     page, run = tab.open(served.address), served.explorer.view.run
     page.select_option("#color", "label")

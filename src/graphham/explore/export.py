@@ -41,6 +41,7 @@ MODULES = (
     "state.js",
     "model.js",
     "paint.js",
+    "gestures.js",
     "map.js",
     "hierarchy.js",
     "ego.js",

@@ -23,7 +23,7 @@ ColorBy: TypeAlias = int | Literal["label", "concentration"]
 MAX_POINTS = 12_000
 _LEGEND_COLUMNS, _LEGEND_LINE = 3, 19
 # A column of the legend holds this many signs; the pointer shows all of them.
-_LEGEND_TEXT = 24
+_LEGEND_TEXT = 27
 
 
 def node_map(run: AnyRun, color: ColorBy = 1, boundary: bool = True) -> Figure:
@@ -69,7 +69,7 @@ def node_map(run: AnyRun, color: ColorBy = 1, boundary: bool = True) -> Figure:
             "x": 0,
             "y": 0,
             "yanchor": "top",
-            "entrywidth": 135,
+            "entrywidth": 148,
         },
     )
     return figure
@@ -116,12 +116,19 @@ def _class_traces(
         unknown = np.flatnonzero(codes < 0)
         style = {"size": 4, "color": UNKNOWN, "opacity": 0.5}
         yield _points("no label", xy[unknown], [text[int(i)] for i in unknown], style)
-    for code, name in enumerate(names):
+    for code in _legend_order(view, color, len(names)):
         members = np.flatnonzero(codes == code)
         if len(members):
             style = {"size": _point_size(len(rows)), "color": colors[code], "opacity": 0.85}
-            shown = plot_text(name, _LEGEND_TEXT)
+            shown = plot_text(names[code], _LEGEND_TEXT)
             yield _points(shown, xy[members], [text[int(i)] for i in members], style)
+
+
+def _legend_order(view: RunView, color: ColorBy, count: int) -> list[int]:
+    """Return classes in the order of the legend: groups of one parent stand together."""
+    if isinstance(color, str) or color >= view.num_levels:
+        return list(range(count))
+    return [int(g) for g in np.argsort(view.tree.parents[color - 1], kind="stable")]
 
 
 def _firm_trace(view: RunView, rows: npt.NDArray[Any], xy: Any, text: Sequence[str]) -> Any:

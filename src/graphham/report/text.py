@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import html
+import re
 from typing import Any
 
 from graphham.errors import InputError
+
+_NUMBER = re.compile(r" \(\d+\)$")
 
 
 def one_line(value: Any, width: int = 80) -> str:
@@ -17,7 +20,12 @@ def one_line(value: Any, width: int = 80) -> str:
     text = text[: 4 * width]
     shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
     shown = shown or "''"
-    return shown if len(shown) <= width else shown[: width - 1] + "…"
+    if len(shown) <= width:
+        return shown
+    # "Theory (2)" and "Theory (3)" differ in their last signs: those stay.
+    number = _NUMBER.search(shown)
+    tail = number[0] if number and len(number[0]) < width // 2 else ""
+    return shown[: width - 1 - len(tail)].rstrip() + "…" + tail
 
 
 def plot_text(value: Any, width: int = 80) -> str:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from graphham.errors import InputError
 from graphham.report.canvas import SHORT, AnyRun, blank_figure, faint, go
-from graphham.report.palette import UNKNOWN, spread
+from graphham.report.palette import UNKNOWN, group_colors
 from graphham.report.text import plot_text
 from graphham.report.view import RunView
 
@@ -32,10 +32,12 @@ def merge_flow(run: AnyRun) -> Figure:
 def comparison_flow(found: Comparison) -> Figure:
     """Draw how the groups of one run map onto those of another (Sankey)."""
     names = [found.first.hierarchy.names, found.second.hierarchy.names]
-    count_a, count_b = found.counts.shape
-    right = spread(count_b)
-    partner = found.partner.tolist()
-    left = [right[p] if p >= 0 else UNKNOWN for p in partner] + [UNKNOWN] * (count_a - len(partner))
+    # The colours that the first run's own views have; partners share them.
+    left = group_colors(found.first.hierarchy)[found.level - 1]
+    right = [UNKNOWN] * found.counts.shape[1]
+    for group, partner in enumerate(found.partner.tolist()):
+        if partner >= 0:
+            right[partner] = left[group]
     sides = [names[0][found.level - 1], names[1][found.level - 1]]
     return _sankey([found.counts], sides, [left, right])
 
@@ -115,7 +117,9 @@ def group_tree(run: AnyRun, kind: Literal["treemap", "sunburst", "icicle"] = "tr
         sort=False,
     )
     figure = blank_figure([trace], height=460)
-    figure.update_layout(margin={"l": 4, "r": 4, "t": 4, "b": 4})
+    # Text too small to read is left to the pointer.
+    uniform = {"minsize": 9, "mode": "hide"}
+    figure.update_layout(margin={"l": 4, "r": 4, "t": 4, "b": 4}, uniformtext=uniform)
     return figure
 
 

@@ -8,7 +8,11 @@ export function shown(value, width = 90) {
   const text = Array.from(String(value).slice(0, 4 * width)).join("");
   const clean = text.replace(HIDDEN_SIGNS, (sign) => (sign === "\u200d" ? sign : "\\u" + (sign.codePointAt(0) || 0).toString(16).padStart(4, "0")));
   const signs = Array.from(clean || "''");
-  return signs.length <= width ? signs.join("") : signs.slice(0, width - 1).join("") + "…";
+  if (signs.length <= width) return signs.join("");
+  // "Theory (2)" and "Theory (3)" differ in their last signs: those stay.
+  const number = / \(\d+\)$/.exec(signs.join(""));
+  const tail = number && number[0].length < width / 2 ? number[0] : "";
+  return signs.slice(0, width - 1 - tail.length).join("").trimEnd() + "…" + tail;
 }
 
 /** Shows text inside a plotly label, which would otherwise read markup in it.

@@ -123,7 +123,7 @@ export class HierarchyView {
       if (value && chosen === `${l + 2}-${high}`) near.add(`${l + 1}-${low}`);
     })));
     const color = nodes.map((g, i) => (!chosen || near.has(keys[i]) ? g.color : g.color + "33"));
-    const trace = { type: "sankey", arrangement: "fixed", node: { label: nodes.map((g) => plotText(g.name, 24)), color, pad: 8, thickness: 12, line: { width: 0 }, customdata: keys, hovertemplate: "%{label}: %{value:,} nodes<extra></extra>" }, link: { ...link, hovertemplate: "%{source.label} → %{target.label}: %{value:,} nodes<extra></extra>" }, textfont: { size: 10 }, valueformat: "," };
+    const trace = { type: "sankey", arrangement: "fixed", node: { label: nodes.map((g) => plotText(g.name, 27)), color, pad: 8, thickness: 12, line: { width: 0 }, customdata: keys, hovertemplate: "%{label}: %{value:,} nodes<extra></extra>" }, link: { ...link, hovertemplate: "%{source.label} → %{target.label}: %{value:,} nodes<extra></extra>" }, textfont: { size: 10 }, valueformat: "," };
     await this.plot("flow", trace, (event) => {
       const point = event.points[0];
       return point.customdata || (point.source ? keys[point.source.pointNumber] : "");
@@ -136,7 +136,7 @@ export class HierarchyView {
   async plot(id, trace, keyOf, clickEvent, height = undefined) {
     const root = /** @type {any} */ (byId(id)); // plotly adds to its elements
     const ink = getComputedStyle(document.documentElement).getPropertyValue("--ink").trim();
-    const layout = { autosize: true, height, margin: { l: 6, r: 6, t: 14, b: 8 }, paper_bgcolor: "rgba(0,0,0,0)", font: { color: ink, size: 12 } };
+    const layout = { autosize: true, height, margin: { l: 6, r: 6, t: 10, b: 8 }, paper_bgcolor: "rgba(0,0,0,0)", font: { color: ink, size: 12, family: getComputedStyle(document.body).fontFamily }, uniformtext: { minsize: 9, mode: /** @type {const} */ ("hide") } };
     await Plotly.react(root, [trace], layout, { responsive: true, displayModeBar: false });
     root.keyOf = keyOf;
     if (root.isListening) return;

@@ -1,12 +1,19 @@
 // The map: WebGL points by plotly, coloured by groups, labels or concentration.
 import { byId, shown, plotText, el, count, percent } from "./dom.js";
 import { groupOf } from "./state.js";
+import { Gestures } from "./gestures.js";
 
 // As in the report: orange is undecided, blue is firm; both show on white and on black.
 const FIRM_SCALE = [[0, "#b84000"], [0.5, "#efa75f"], [1, "#93bee2"]];
 // Boundary marks lie above the chosen group's points, so they come later.
 const ROLES = ["chosen", "boundary", "around", "node"];
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+/** Mixes two colours; a share of 1 is the second. @param {string} color @param {string} other @param {number} share */
+function mixed(color, other, share) {
+  const part = (text, i) => parseInt(text.slice(i, i + 2), 16);
+  return "#" + [1, 3, 5].map((i) => Math.round(part(color, i) + (part(other, i) - part(color, i)) * share).toString(16).padStart(2, "0")).join("");
+}
 
 export class MapView {
   /** @param {any} model @param {any} state @param {any} actions */
@@ -30,8 +37,14 @@ export class MapView {
     /** Width of the whole map in its own units. */
     this.extent = most > least ? most - least : 0;
     this.work = Promise.resolve();
+    /** @type {Promise<void> | null} */
+    this.waiting = null;
   }
 
+  /** The density of all nodes lies below a sample of them, not below all nodes of a window. */
+  get hasDensity() { return Boolean(this.density) && !(this.windowTotal && this.windowTotal === this.model.size); }
+  /** What plotly does with a drag: moving the map is not left to it. */
+  get dragMode() { return this.mode === "lasso" ? "lasso" : false; }
   get pointType() { return this.hasWebGL ? "scattergl" : "scatter"; }
   /** Rings around thousands of points would hide the map; there boundary nodes are dots. */
   get isCrowded() { return this.model.size > 10000; }
@@ -56,16 +69,25 @@ export class MapView {
   draw() { return this.inTurn(() => this.drawNow()); }
 
   /** Brings group, selection, boundary and node marks up to date; the points stay as they are. */
-  refresh() { return this.inTurn(() => this.refreshNow()); }
+  refresh() {
+    // A slider asks faster than the map can be drawn: whoever waits already will draw the newest.
+    this.waiting = this.waiting || this.inTurn(async () => {
+      await new Promise((done) => setTimeout(done, 0)); // the slider itself moves first
+      this.waiting = null;
+      await this.refreshNow();
+    });
+    return this.waiting;
+  }
 
   async drawNow() {
     const color = this.state.values.color;
     const base = color === "firm" ? [this.firmTrace()] : this.classTraces(color);
     const marks = this.marks();
-    const below = this.density ? [this.densityTrace()] : [];
+    const below = this.hasDensity ? [this.densityTrace()] : [];
     this.firstBase = below.length;
     this.numBase = base.length;
-    for (const trace of base) trace.marker.opacity = marks.opacity;
+    this.colors = base.map((trace) => trace.marker.color);
+    base.forEach((trace, i) => Object.assign(trace.marker, { opacity: marks.opacity, color: this.colorOf(i, marks) }));
     const overlays = ROLES.map((role, i) => {
       this.rows.push(marks.parts[i].rows);
       return this.overlay(role, marks.parts[i], marks.colors[i]);
@@ -73,7 +95,7 @@ export class MapView {
     const range = this.range();
     this.drawnSize = this.pointSize;
     const layout = {
-      autosize: true, showlegend: false, dragmode: this.mode, hovermode: "closest",
+      autosize: true, showlegend: false, dragmode: this.dragMode, hovermode: "closest",
       margin: { l: 0, r: 0, t: 0, b: 0 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: css("--ink") },
       newselection: { line: { color: css("--ink"), width: 1.5, dash: "dot" } },
       xaxis: { visible: false, range: range && [range[0], range[1]], autorange: !range },
@@ -82,7 +104,7 @@ export class MapView {
     // The notes first: they take their room before the map is measured.
     this.say(marks);
     this.fitted = [this.root.clientWidth, this.root.clientHeight].join("x");
-    await Plotly.react(this.root, [...below, ...base, ...overlays], layout, { responsive: false, displayModeBar: false, scrollZoom: true, doubleClick: "reset" });
+    await Plotly.react(this.root, [...below, ...base, ...overlays], layout, { responsive: false, displayModeBar: false, scrollZoom: false, doubleClick: false });
     if (!range) this.extent = this.root._fullLayout.xaxis.range[1] - this.root._fullLayout.xaxis.range[0];
     if (!this.listening) this.listen();
   }
@@ -115,7 +137,7 @@ export class MapView {
   }
 
   classTraces(color) {
-    this.rows = this.density ? [null] : [];
+    this.rows = this.hasDensity ? [null] : [];
     const { points, levels, overview } = this.model;
     const codes = color === "label" ? points.label : points["group" + color];
     const classes = color === "label" ? overview.labels : levels[Number(color) - 1];
@@ -131,7 +153,7 @@ export class MapView {
   }
 
   firmTrace() {
-    this.rows = this.density ? [null] : [];
+    this.rows = this.hasDensity ? [null] : [];
     const { firm } = this.model.points;
     const q = this.model.overview.firm;
     const all = Array.from(firm, (_, i) => i);
@@ -185,11 +207,18 @@ export class MapView {
     const clear = "rgba(0,0,0,0)";
     return {
       chosen, edge,
-      opacity: chosen ? 0.08 : by === "firm" ? 0.9 : 0.85,
+      // Where thousands overlap, faint points add up to firm ones: those fade by their colour.
+      opacity: chosen ? (by === "firm" ? 0.08 : 0.5) : by === "firm" ? 0.9 : 0.85,
       // In the order of ROLES.
       parts: [place(chosen ? chosen.indices : []), place(edge), infos(node ? node.ego.rows.slice(1) : []), infos(node ? [node.row] : [])],
       colors: [chosen && chosen.color ? chosen.color : css("--accent"), this.isCrowded ? css("--mark") : clear, clear, clear],
     };
+  }
+
+  /** Colour of a class, pale while other nodes are chosen. */
+  colorOf(i, { chosen }) {
+    const color = this.colors[i];
+    return chosen && typeof color === "string" ? mixed(color, css("--paper"), 0.78) : color;
   }
 
   async refreshNow() {
@@ -210,7 +239,7 @@ export class MapView {
       x: each((t) => data[t].x, (i) => parts[i].x),
       y: each((t) => data[t].y, (i) => parts[i].y),
       "marker.opacity": each(() => opacity, () => 1),
-      "marker.color": each((t) => data[t].marker.color, (i) => colors[i]),
+      "marker.color": each((t) => this.colorOf(t - this.firstBase, marks), (i) => colors[i]),
     }, traces);
     this.say(marks);
   }
@@ -228,8 +257,17 @@ export class MapView {
 
   get mapNote() { return this.note || this.model.overview.map.note; }
 
+  /** Shows another part of the map. */
+  show(x, y) {
+    return this.inTurn(() => Plotly.relayout(this.root, { "xaxis.range": x, "yaxis.range": y }));
+  }
+
   listen() {
     this.listening = true;
+    /** @type {number | undefined} */
+    let hovered;
+    new Gestures(this.root, () => this.mode === "pan", (x, y) => this.show(x, y), () => hovered !== undefined && this.actions.selectNode(hovered));
+    this.root.addEventListener("dblclick", () => this.whole());
     // The notes below grow and shrink, and the map gives them room.
     let timer = 0;
     new ResizeObserver(() => {
@@ -241,6 +279,7 @@ export class MapView {
     const rowOf = (point) => (this.rows[point.curveNumber] ? this.rows[point.curveNumber][point.pointNumber] : undefined);
     this.root.on("plotly_hover", (event) => {
       const row = rowOf(event.points[0]);
+      hovered = row;
       const info = row === undefined ? null : this.model.info(row);
       if (!info) return;
       const lines = info.groups.map((g, l) => el("div", {}, el("span", { className: "swatch", style: { background: this.model.group(l + 1, g).color } }), shown(this.model.group(l + 1, g).name, 40)));
@@ -252,10 +291,9 @@ export class MapView {
       tip.style.top = Math.min(event.event.clientY - box.top + 14, box.height - 120) + "px";
       tip.hidden = false;
     });
-    this.root.on("plotly_unhover", () => (tip.hidden = true));
-    this.root.on("plotly_click", (event) => {
-      const row = rowOf(event.points[0]);
-      if (row !== undefined && this.mode === "pan") this.actions.selectNode(row);
+    this.root.on("plotly_unhover", () => {
+      hovered = undefined;
+      tip.hidden = true;
     });
     this.root.on("plotly_selected", (event) => {
       if (!event || !event.lassoPoints) return;
@@ -289,7 +327,7 @@ export class MapView {
       if (!move) return;
       event.preventDefault();
       const [dx, dy, grow] = move;
-      Plotly.relayout(this.root, { "xaxis.range": [x0 + w * (dx - grow), x1 + w * (dx + grow)], "yaxis.range": [y0 + h * (dy - grow), y1 + h * (dy + grow)] });
+      this.show([x0 + w * (dx - grow), x1 + w * (dx + grow)], [y0 + h * (dy - grow), y1 + h * (dy + grow)]);
     });
   }
 
@@ -313,11 +351,12 @@ export class MapView {
     this.mode = mode;
     byId("pan").setAttribute("aria-pressed", String(mode === "pan"));
     byId("lasso").setAttribute("aria-pressed", String(mode === "lasso"));
-    await Plotly.relayout(this.root, { dragmode: mode });
+    this.root.dataset.mode = mode;
+    await this.inTurn(() => Plotly.relayout(this.root, { dragmode: this.dragMode }));
   }
 
   whole() {
-    return Plotly.relayout(this.root, { "xaxis.autorange": true, "yaxis.autorange": true });
+    return this.inTurn(() => Plotly.relayout(this.root, { "xaxis.autorange": true, "yaxis.autorange": true }));
   }
 }
 

@@ -102,7 +102,7 @@ export class PanelView {
       below.length ? el("h3", {}, "Made of") : null,
       ...below.map((c) => this.meter(this.groupLink(c.level, c.group), c.size / Math.max(1, g.size), count(c.size), c.color)),
       g.features.length ? el("h3", {}, "Typical features (times as often as overall)") : null,
-      ...g.features.map((f) => this.meter(el("span", { title: `${percent(f.share)} of the members have it` }, shown(f.name, 50)), f.lift / strongest, "×" + f.lift.toFixed(1))),
+      ...g.features.toSorted((a, b) => b.lift - a.lift).map((f) => this.meter(el("span", { title: `${percent(f.share)} of the members have it` }, shown(f.name, 50)), f.lift / strongest, "×" + f.lift.toFixed(1))),
       g.typical.length ? el("h3", {}, "Typical nodes") : null,
       el("ol", { className: "plain" }, ...g.typical.map((n) => el("li", {}, this.nodeLink(n.row, n.id)))),
       g.boundary.length ? el("h3", {}, "Boundary nodes") : null,

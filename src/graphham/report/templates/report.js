@@ -84,18 +84,32 @@
   }
   if (dark.matches) await restyle(true);
   dark.addEventListener("change", (event) => restyle(event.matches));
-  // A sheet of paper is narrower than most screens, and nothing redraws by itself for it.
+  // A sheet of paper is narrower than most screens, and nothing redraws by itself for it. What the
+  // browser prints is what stands there when this returns, so nothing may move slowly into place.
   const PAPER = 690;
-  const wide = () => Array.from(document.querySelectorAll(".plot.drawn")).filter((plot) => plot._fullLayout.width > PAPER);
-  let narrowed = [];
+  const isMap = (plot) => plot.layout.xaxis && plot.layout.xaxis.visible === false;
+  /** Draws a plot as it should look on paper. */
+  const toPaper = (plot) => {
+    const { layout, data } = plot;
+    if (isMap(plot)) {
+      const lines = layout.showlegend === false ? 0 : Math.ceil(data.length / 2);
+      const size = { width: PAPER / 2 - 8, height: 290 + 16 * lines, "margin.b": 8 + 16 * lines };
+      if (lines) Plotly.relayout(plot, { ...size, "legend.entrywidth": 128, "legend.font.size": 9, "legend.maxheight": 40 + 16 * lines });
+      else Plotly.relayout(plot, size);
+    } else if (data[0].type === "sankey") Plotly.newPlot(plot, data, { ...layout, width: PAPER }, plot._context);
+    else if (plot._fullLayout.width > PAPER) Plotly.relayout(plot, { width: PAPER });
+  };
+  let kept = [];
   window.addEventListener("beforeprint", () => {
-    narrowed = wide();
-    for (const plot of narrowed) Plotly.relayout(plot, { width: PAPER });
+    for (const part of document.querySelectorAll("details")) part.open = true;
+    kept = Array.from(document.querySelectorAll(".plot.drawn"), (plot) => [plot, JSON.parse(JSON.stringify(plot.layout))]);
     restyle(false);
+    for (const [plot] of kept) toPaper(plot);
   });
-  window.addEventListener("afterprint", () => {
-    for (const plot of narrowed) Plotly.relayout(plot, { width: null, autosize: true });
-    restyle(dark.matches);
+  window.addEventListener("afterprint", async () => {
+    for (const [plot, layout] of kept) await Plotly.react(plot, plot.data, layout, plot._context);
+    kept = [];
+    await restyle(dark.matches);
   });
   document.documentElement.dataset.ready = "yes";
 })();
