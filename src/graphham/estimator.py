@@ -221,9 +221,11 @@ class GraphHAM:
         with start_run(path, self._encoder.config.to_dict(), overwrite) as writer:
             for record in self.history_:
                 writer.log(record)
-            return writer.finish(
+            run = writer.finish(
                 self.result_, self._encoder.state(), graph, self.summary_, status=self._status
             )
+        self._folder = run.path
+        return run
 
     def explore(self, port: int = 0, open_browser: bool = True) -> RunningExplorer:
         """Look at the fitted model in the browser; needs the ``view`` extra.
@@ -246,6 +248,8 @@ class GraphHAM:
 
         self._check_fitted()
         place: Path | None = self._folder
+        if place is not None and not place.exists():
+            place = None
         scratch = None
         if place is None:
             scratch = tempfile.mkdtemp(prefix="graphham-")
@@ -298,6 +302,7 @@ class GraphHAM:
         model._inputs = None
         model._graph = None if graph is None else _in_row_order(as_graph(graph), model.ids_)
         model._status = run.summary.get("status", "complete")
+        model._folder = run.path
         return model
 
     def _take(
@@ -317,7 +322,7 @@ class GraphHAM:
         self.summary_ = summary
         self.history_ = history
         self._encoder = encoder
-        self._folder = None
+        self._folder: Path | None = None
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "result_"):

@@ -92,3 +92,10 @@ def test_a_model_opens_itself_in_the_browser(
         gh.GraphHAM().explore()
     with pytest.raises(gh.InputError, match="no explorer"):
         gh.GraphHAM().selection()
+
+
+def test_a_loaded_model_opens_its_own_run(runs: Path) -> None:
+    model = gh.load(runs / "run0")
+    with model.explore(open_browser=False) as running:
+        running.explorer.rename(2, 0, "mine")
+    assert gh.open_run(runs / "run0").hierarchy.names[1][0] == "mine"
