@@ -9,6 +9,7 @@ from pathlib import Path
 from graphham.atomic import write_bytes
 from graphham.errors import InputError
 from graphham.evaluate.cells import Cell, Record
+from graphham.evaluate.large import large_section
 from graphham.evaluate.published import GOALS, ODDITIES
 from graphham.evaluate.reporting import (
     ABLATIONS,
@@ -58,6 +59,7 @@ def results_text(root: str | Path) -> str:
     for name in sorted(studies, key=_rank):
         if studies[name]:
             parts += [_section(name, studies[name], seen)]
+    parts.append(large_section(root))
     parts.append(_chosen(measured))
     parts.append(_protocols())
     return "\n".join(part.rstrip() + "\n" for part in parts if part)
