@@ -16,6 +16,7 @@ from graphham.blocks import Block
 from graphham.losses import constraint_loss, use_losses
 from graphham.membership import assign, combine_levels, neighbor_evidence, witnesses
 from graphham.ops import groups
+from graphham.ops.rows import beside_centered, unit_rows
 
 SIZES = {"nodes": st.integers(2, 30), "seed": st.integers(0, 999)}
 
@@ -127,3 +128,30 @@ def test_use(nodes: int, seed: int, width: int, seeded: bool) -> None:
     rng = np.random.default_rng(seed)
     seeds = torch.from_numpy(rng.integers(0, width, nodes)) if seeded else None
     _compare(lambda m: use_losses(m.softmax(1), prior, seeds), _numbers(seed, nodes, width))
+
+
+@given(
+    **SIZES, width=st.integers(1, 5), dim=st.integers(2, 20), momentum=st.sampled_from([0.0, 0.3])
+)
+def test_centred_states(nodes: int, seed: int, width: int, dim: int, momentum: float) -> None:
+    left, center = _numbers(seed + 1, nodes, width), _numbers(seed + 2, dim, scale=0.1)
+    moved: list[Tensor] = []
+
+    def both(x: Tensor) -> Tensor:
+        held = center.clone()
+        out = beside_centered(x, left, held, momentum)
+        moved.append(held.clone())
+        held.fill_(9.0)  # the running mean moves on before the backward pass
+        return unit_rows(out)
+
+    _compare(both, _numbers(seed, nodes, dim), tolerance=1e-3)
+    torch.testing.assert_close(*moved)
+
+
+def test_a_row_of_zeros_stays() -> None:
+    x = torch.zeros(2, 3, requires_grad=True)
+    out = unit_rows(x)
+    assert not out.any()
+    out.sum().backward()  # type: ignore[no-untyped-call]
+    assert x.grad is not None
+    assert x.grad.isfinite().all()

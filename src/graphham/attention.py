@@ -187,9 +187,8 @@ class MembershipAttention(nn.Module):
         elif isinstance(x, FeatureRows) and x.dense is None:
             # Sparse features are wide: gather what is left of them after the product.
             groups = self._group_terms(z, block.num_targets)
-            out = attend(
-                self._project(x), self.attention, block, groups=groups, slope=self.slope
-            ).mean(dim=1)
+            out = attend(self._project(x), self.attention, block, groups=groups, slope=self.slope)
+            out = out.squeeze(1) if self.heads == 1 else out.mean(dim=1)
         else:
             out = fused_attention(
                 _plain(x),

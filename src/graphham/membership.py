@@ -17,6 +17,7 @@ from graphham.draws import Draws, Source, uniform
 from graphham.ops import aggregate
 from graphham.ops.attention import runs_reference
 from graphham.ops.groups import climb, descend, relax
+from graphham.ops.rows import unit_rows
 
 # A hub's thousands of links are far from independent witnesses: beyond about this many, more of
 # them add little.
@@ -26,7 +27,7 @@ _RULED_OUT = -80.0  # log evidence for a parent without children
 
 def cosine_affinity(states: Tensor, groups: Tensor, scale: float) -> Tensor:
     """Return ``(nodes, num_groups)`` affinities u_ik = scale * cos(state_i, phi_k) (E1, A13)."""
-    return scale * (F.normalize(states, dim=1) @ F.normalize(groups, dim=1).T)
+    return unit_rows(states) @ (scale * unit_rows(groups)).T
 
 
 def gumbel_noise(shape: Sequence[int], generator: Source | None, like: Tensor) -> Tensor:

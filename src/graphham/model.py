@@ -19,6 +19,7 @@ from graphham.inputs import FeatureRows
 from graphham.membership import combine_levels, neighbor_evidence, witnesses
 from graphham.ops import groups, mean_aggregate
 from graphham.ops.attention import runs_reference
+from graphham.ops.rows import beside_centered
 from graphham.seeding import Seeds
 
 _CENTER_MOMENTUM = 0.1
@@ -274,13 +275,9 @@ class GraphHAMNet(nn.Module):
         if level == 0:
             return diffused
         assert isinstance(x, Tensor)
+        learns = self.training and torch.is_grad_enabled()
         center = self.get_buffer(f"center_{level}")
-        unit = F.normalize(x, dim=1)
-        if self.training and torch.is_grad_enabled():
-            with torch.no_grad():
-                center.lerp_(unit.mean(0), _CENTER_MOMENTUM)
-        # A copy, because the buffer moves on before the backward pass reads it.
-        return torch.cat([diffused, F.normalize(unit - center.clone(), dim=1)], dim=1)
+        return beside_centered(x, diffused, center, _CENTER_MOMENTUM if learns else 0.0)
 
     def evidence(
         self, affinities: list[Tensor], block: Block, degrees: Tensor, rounds: int

@@ -18,8 +18,7 @@ from torch.autograd.function import once_differentiable
 
 from graphham.jit import Array, exp_below_zero, jit
 from graphham.ops.attention import new_tensor, readable, runs_reference
-
-_SHORTEST = 1e-12
+from graphham.ops.rows import normalise, normalise_back
 
 
 def contrast(anchors: Tensor, positives: Tensor, temperature: float, count: int) -> Tensor:
@@ -59,7 +58,7 @@ class _Contrast(torch.autograd.Function):
         units, lengths = [], []
         for held in (anchors, positives):
             unit, length = new_tensor(pairs, dim), np.empty(pairs, dtype=np.float32)
-            _normalise(readable(held), unit.numpy(), length)
+            normalise(readable(held), unit.numpy(), length)
             units.append(unit)
             lengths.append(length)
         grads = [new_tensor(pairs, dim), new_tensor(pairs, dim)]
@@ -72,7 +71,7 @@ class _Contrast(torch.autograd.Function):
             torch.mm(scores, right, out=grad_left)
             torch.mm(scores.t(), left, out=grad_right)
         for unit, length, grad in zip(units, lengths, grads, strict=True):
-            _through_normalise(unit.numpy(), length, grad.numpy())
+            normalise_back(readable(unit), length, grad.numpy(), grad.numpy())
         ctx.save_for_backward(*grads)
         return torch.tensor(total / pairs, dtype=torch.float32)
 
@@ -81,33 +80,6 @@ class _Contrast(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         left, right = ctx.saved_tensors
         return grad * left, grad * right, None, None
-
-
-@jit
-def _normalise(x: Array, out: Array, lengths: Array) -> None:
-    rows, dim = x.shape
-    for i in range(rows):
-        total = np.float32(0.0)
-        for d in range(dim):
-            total += x[i, d] * x[i, d]
-        lengths[i] = max(np.sqrt(total), np.float32(_SHORTEST))
-        scale = np.float32(1.0) / lengths[i]
-        for d in range(dim):
-            out[i, d] = x[i, d] * scale
-
-
-@jit
-def _through_normalise(unit: Array, lengths: Array, grad: Array) -> None:
-    """Turn the gradient of unit rows into that of the rows they were made from, in place."""
-    rows, dim = unit.shape
-    for i in range(rows):
-        along = np.float32(0.0)
-        if lengths[i] > np.float32(_SHORTEST):
-            for d in range(dim):
-                along += unit[i, d] * grad[i, d]
-        scale = np.float32(1.0) / lengths[i]
-        for d in range(dim):
-            grad[i, d] = (grad[i, d] - along * unit[i, d]) * scale
 
 
 @jit

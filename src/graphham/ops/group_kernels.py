@@ -264,36 +264,49 @@ def descend_back(
 
 @jit
 def violation(
-    lower: Array, upper: Array, must: float, cannot: float, grad_lower: Array, grad_upper: Array
+    lower: Array,
+    upper: Array,
+    both: Array,
+    must: float,
+    cannot: float,
+    grad_lower: Array,
+    grad_upper: Array,
 ) -> float:
     """Return V of E12 over what independent levels would give, and write both gradients.
 
-    Sums over nodes are kept in double precision: V is a small difference of large ones.
+    Args:
+        lower: ``(nodes, K)`` A.
+        upper: ``(nodes, parents)`` C.
+        both: ``(K, parents)`` A^T C.
+        must: Factor of the upper level's gradient.
+        cannot: Factor of the lower level's gradient.
+        grad_lower: Holds C (A^T C)^T; overwritten with the gradient of A.
+        grad_upper: Holds A (A^T C); overwritten with the gradient of C.
     """
     rows, below = lower.shape
     above = upper.shape[1]
+    # Double precision: V is a small difference of large sums.
     low, high = np.zeros(below), np.zeros(above)
-    both = np.zeros((below, above))
+    squares = np.empty((2, rows), dtype=np.float32)
     same_low, same_high, own = 0.0, 0.0, 0.0
     for i in range(rows):
-        square, other = 0.0, 0.0
+        square, other = np.float32(0.0), np.float32(0.0)
         for k in range(below):
             square += lower[i, k] * lower[i, k]
             low[k] += lower[i, k]
-            for p in range(above):
-                both[k, p] += lower[i, k] * upper[i, p]
         for p in range(above):
             other += upper[i, p] * upper[i, p]
             high[p] += upper[i, p]
+        squares[0, i], squares[1, i] = square, other
         same_low += square
         same_high += other
-        own += square * (1.0 - other)
+        own += square * (np.float32(1.0) - other)
     pairs = np.float64(rows) * np.float64(rows - 1)
     below_all, above_all, agree = 0.0, 0.0, 0.0
     for k in range(below):
         below_all += low[k] * low[k]
         for p in range(above):
-            agree += both[k, p] * both[k, p]
+            agree += np.float64(both[k, p]) * np.float64(both[k, p])
     for p in range(above):
         above_all += high[p] * high[p]
     mass = below_all - agree - own
@@ -303,28 +316,17 @@ def violation(
     bound = shared * apart + 1e-3 * pairs
     value = mass / bound
     up_scale, low_scale = np.float32(2.0 * must / bound), np.float32(2.0 * cannot / bound)
-    mixed = both.astype(np.float32)
     column_low, column_high = low.astype(np.float32), high.astype(np.float32)
     lean_low = np.float32(value * apart)
     lean_high = np.float32(-value * shared / pairs)
     for i in range(rows):
-        square, other = np.float32(0.0), np.float32(0.0)
+        square, rest = squares[0, i], np.float32(1.0) - squares[1, i]
         for k in range(below):
-            square += lower[i, k] * lower[i, k]
-        for p in range(above):
-            other += upper[i, p] * upper[i, p]
-            grad_upper[i, p] = np.float32(0.0)
-        for k in range(below):
-            along = np.float32(0.0)
-            for p in range(above):
-                along += mixed[k, p] * upper[i, p]
-                grad_upper[i, p] -= mixed[k, p] * lower[i, k]
-            left = column_low[k] - along - lower[i, k] * (np.float32(1.0) - other)
+            left = column_low[k] - grad_lower[i, k] - lower[i, k] * rest
             grad_lower[i, k] = low_scale * (left - lean_low * (column_low[k] - lower[i, k]))
         for p in range(above):
-            left = grad_upper[i, p] + square * upper[i, p]
-            lean = lean_high * (column_high[p] - upper[i, p])
-            grad_upper[i, p] = up_scale * (left - lean)
+            left = square * upper[i, p] - grad_upper[i, p]
+            grad_upper[i, p] = up_scale * (left - lean_high * (column_high[p] - upper[i, p]))
     return value
 
 

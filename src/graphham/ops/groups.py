@@ -227,9 +227,16 @@ class _Descend(torch.autograd.Function):
 class _Violation(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, lower: Tensor, upper: Tensor, must: float, cannot: float) -> Tensor:
-        grads = new_tensor(*lower.shape), new_tensor(*upper.shape)
+        both = torch.mm(lower.t(), upper)
+        grads = torch.mm(upper, both.t()), torch.mm(lower, both)
         value = kernels.violation(
-            readable(lower), readable(upper), must, cannot, grads[0].numpy(), grads[1].numpy()
+            readable(lower),
+            readable(upper),
+            readable(both),
+            must,
+            cannot,
+            grads[0].numpy(),
+            grads[1].numpy(),
         )
         ctx.save_for_backward(*grads)
         return torch.tensor((must + cannot) * value, dtype=torch.float32)

@@ -1,0 +1,159 @@
+"""Unit vectors by row, forward and backward in one pass each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from graphham.jit import Array, jit
+from graphham.ops.attention import new_tensor, readable, runs_reference
+
+_SHORTEST = 1e-12
+
+
+def unit_rows(x: Tensor) -> Tensor:
+    """Return rows of length one; a row of zeros stays."""
+    if runs_reference(x):
+        return F.normalize(x, dim=1)
+    out: Tensor = _Unit.apply(x)  # type: ignore[no-untyped-call]
+    return out
+
+
+def beside_centered(x: Tensor, left: Tensor, center: Tensor, momentum: float) -> Tensor:
+    """Return ``left`` and, beside it, the unit rows of x less their running mean, as unit rows.
+
+    Args:
+        x: ``(rows, dim)`` states.
+        left: ``(rows, width)`` without gradient.
+        center: ``(dim,)`` running mean; moved first, by ``momentum``, in place. No gradient goes
+            through it.
+        momentum: Share of the new mean; 0 leaves the running mean alone.
+    """
+    if runs_reference(x, left, center):
+        unit = F.normalize(x, dim=1)
+        if momentum:
+            with torch.no_grad():
+                center.lerp_(unit.mean(0), momentum)
+        # A copy, because the buffer moves on before the backward pass reads it.
+        return torch.cat([left, F.normalize(unit - center.clone(), dim=1)], dim=1)
+    out: Tensor = _Beside.apply(x, left, center, momentum)  # type: ignore[no-untyped-call]
+    return out
+
+
+class _Unit(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        out = new_tensor(*x.shape)
+        ctx.lengths = np.empty(len(x), dtype=np.float32)
+        normalise(readable(x), out.numpy(), ctx.lengths)
+        ctx.save_for_backward(out)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        (unit,) = ctx.saved_tensors
+        out = new_tensor(*grad.shape)
+        normalise_back(readable(unit), ctx.lengths, readable(grad), out.numpy())
+        return out
+
+
+class _Beside(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, left: Tensor, center: Tensor, momentum: float) -> Tensor:
+        unit = new_tensor(*x.shape)
+        lengths = np.empty((2, len(x)), dtype=np.float32)
+        normalise(readable(x), unit.numpy(), lengths[0])
+        if momentum:
+            center.lerp_(unit.mean(0), momentum)
+        width = left.shape[1]
+        out = new_tensor(len(x), width + x.shape[1])
+        held = out.numpy()
+        _beside(unit.numpy(), readable(left), center.numpy(), held, lengths[1])
+        ctx.lengths, ctx.width = lengths, width
+        ctx.save_for_backward(unit, out)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        unit, held = ctx.saved_tensors
+        out = new_tensor(*unit.shape)
+        _beside_back(
+            readable(unit), readable(held), ctx.lengths, readable(grad), ctx.width, out.numpy()
+        )
+        return out, None, None, None
+
+
+@jit
+def normalise(x: Array, out: Array, lengths: Array) -> None:
+    """Write unit rows and the length each row had."""
+    rows, dim = x.shape
+    for i in range(rows):
+        total = np.float32(0.0)
+        for d in range(dim):
+            total += x[i, d] * x[i, d]
+        lengths[i] = max(np.sqrt(total), np.float32(_SHORTEST))
+        scale = np.float32(1.0) / lengths[i]
+        for d in range(dim):
+            out[i, d] = x[i, d] * scale
+
+
+@jit
+def normalise_back(unit: Array, lengths: Array, grad: Array, out: Array) -> None:
+    """Turn the gradient of unit rows into that of the rows they were made from."""
+    rows, dim = unit.shape
+    for i in range(rows):
+        along = np.float32(0.0)
+        if lengths[i] > np.float32(_SHORTEST):
+            for d in range(dim):
+                along += unit[i, d] * grad[i, d]
+        scale = np.float32(1.0) / lengths[i]
+        for d in range(dim):
+            out[i, d] = (grad[i, d] - along * unit[i, d]) * scale
+
+
+@jit
+def _beside(unit: Array, left: Array, center: Array, out: Array, lengths: Array) -> None:
+    rows, dim = unit.shape
+    width = left.shape[1]
+    for i in range(rows):
+        for d in range(width):
+            out[i, d] = left[i, d]
+        total = np.float32(0.0)
+        for d in range(dim):
+            gap = unit[i, d] - center[d]
+            out[i, width + d] = gap
+            total += gap * gap
+        lengths[i] = max(np.sqrt(total), np.float32(_SHORTEST))
+        scale = np.float32(1.0) / lengths[i]
+        for d in range(dim):
+            out[i, width + d] *= scale
+
+
+@jit
+def _beside_back(
+    unit: Array, held: Array, lengths: Array, grad: Array, width: int, out: Array
+) -> None:
+    rows, dim = unit.shape
+    for i in range(rows):
+        along = np.float32(0.0)
+        if lengths[1, i] > np.float32(_SHORTEST):
+            for d in range(dim):
+                along += held[i, width + d] * grad[i, width + d]
+        scale = np.float32(1.0) / lengths[1, i]
+        again = np.float32(0.0)
+        for d in range(dim):
+            part = (grad[i, width + d] - along * held[i, width + d]) * scale
+            out[i, d] = part
+            again += unit[i, d] * part
+        if lengths[0, i] <= np.float32(_SHORTEST):
+            again = np.float32(0.0)
+        scale = np.float32(1.0) / lengths[0, i]
+        for d in range(dim):
+            out[i, d] = (out[i, d] - again * unit[i, d]) * scale
