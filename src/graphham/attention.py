@@ -24,6 +24,7 @@ from graphham.ops import (
     fused_attention,
 )
 from graphham.ops.noise import draw_key, gumbel_softmax
+from graphham.ops.products import tall_product
 from graphham.ops.reference import rescaled
 
 
@@ -261,7 +262,7 @@ class MembershipAttention(nn.Module):
         # Only K scalars per head are needed: a . W phi_k, then mixed by z.
         psi = (self.group_embedding @ self.weight).view(-1, self.heads, self.out_dim)
         left, right = (psi * vectors[0]).sum(2), (psi * vectors[1]).sum(2)
-        return GroupTerms(targets @ left, z @ right, "additive")
+        return GroupTerms(tall_product(targets, left), tall_product(z, right), "additive")
 
     def forward(
         self,

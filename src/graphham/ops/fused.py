@@ -245,9 +245,12 @@ class _Attend(torch.autograd.Function):
         grad_right = _zeros(block.num_sources if ctx.reuse else 0, heads)
         grad_vectors = _zeros(2, heads, dim)
         grad_ends: tuple[Any, ...] = (_zeros(0, 1), _zeros(0, 1))
-        wants_groups = ctx.needs_input_grad[2] or ctx.needs_input_grad[3]
-        if wants_groups:
-            grad_ends = _new(*ctx.ends[0].shape), _zeros(*ctx.ends[1].shape)
+        # The additive score takes both gradients in one pass; the others leave out what is unasked.
+        wants_right = bool(ctx.needs_input_grad[3]) or ctx.kind == kernels.ADDITIVE
+        wants_groups = bool(ctx.needs_input_grad[2]) or wants_right
+        if group_left is not None and wants_groups:
+            right = _zeros(*ctx.ends[1].shape) if wants_right else grad_ends[1]
+            grad_ends = _new(*ctx.ends[0].shape), right
         by_source = (block, held, pairs, ctx.scale, ctx.weights, incoming)
         back: tuple[Any, ...] = (
             ctx.kind,
@@ -292,12 +295,13 @@ class _Attend(torch.autograd.Function):
             _zeros(0, 1, dim) if grad_values is None else grad_values,
         )
         grad_groups: list[Tensor | None] = [None, None]
-        if wants_groups:
+        if group_left is not None and wants_groups:
             left, right = torch.from_numpy(grad_ends[0]), torch.from_numpy(grad_ends[1])
             if ctx.is_table:
-                right[: block.num_targets] += left @ group_left.t()
+                if wants_right:
+                    right[: block.num_targets] += left @ group_left.t()
                 left = group_right[: block.num_targets].t() @ left
-            grad_groups = [left, right]
+            grad_groups = [left, right if wants_right else None]
         return (
             None if grad_values is None else torch.from_numpy(grad_values),
             torch.from_numpy(grad_vectors),

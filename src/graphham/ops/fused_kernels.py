@@ -247,13 +247,14 @@ def attend_backward(
     width = values.shape[1] * dim
     group_dim = group_right.shape[1]
     scaled = len(scale) > 0
-    group_back = kind != NO_GROUPS and len(grad_group_right) > 0
+    left_back = kind != NO_GROUPS and len(grad_group_left) > 0
+    right_back = kind != NO_GROUPS and len(grad_group_right) > 0
     bend = np.float32(slope)
     for i in range(num_targets):
         low, high = indptr[i], indptr[i + 1]
         for m in range(heads):
             grad_left[i, m] = np.float32(0.0)
-        if group_back:
+        if left_back:
             for k in range(group_dim):
                 grad_group_left[i, k] = np.float32(0.0)
         if not ready:
@@ -261,8 +262,9 @@ def attend_backward(
                 if e + AHEAD < num_edges:
                     later = np.int64(indices[e + AHEAD])
                     fetch(values, later, width, 16)
-                    if group_back:
+                    if left_back and kind == PAIR:
                         prefetch(group_right, later * group_dim)
+                    if right_back:
                         prefetch(grad_group_right, later * group_dim)
                 j = np.int64(indices[e])
                 m = 0
@@ -282,22 +284,28 @@ def attend_backward(
                 mean += weights[e, m] * grad_scores[e, m]
             for e in range(low, high):
                 grad_scores[e, m] = weights[e, m] * (grad_scores[e, m] - mean)
-        if group_back:
+        if kind == PAIR and (left_back or right_back):
             for e in range(low, high):
                 j = np.int64(indices[e])
-                if kind == PAIR:
-                    total = np.float32(0.0)
-                    for m in range(heads):
-                        total += grad_scores[e, m]
+                total = np.float32(0.0)
+                for m in range(heads):
+                    total += grad_scores[e, m]
+                if left_back:
                     for k in range(group_dim):
                         grad_group_left[i, k] += total * group_right[j, k]
+                if right_back:
+                    for k in range(group_dim):
                         grad_group_right[j, k] += total * group_left[i, k]
-                else:
-                    for m in range(heads):
-                        part = grad_scores[e, m]
-                        part = part if bent[e, m] & np.uint8(2) else bend * part
-                        grad_group_left[i, m] += part
-                        grad_group_right[j, m] += part
+        if kind == ADDITIVE and right_back:
+            for m in range(heads):
+                total = np.float32(0.0)
+                for e in range(low, high):
+                    part = grad_scores[e, m]
+                    part = part if bent[e, m] & np.uint8(2) else bend * part
+                    total += part
+                    grad_group_right[indices[e], m] += part
+                if left_back:
+                    grad_group_left[i, m] = total
         for m in range(heads):
             total = np.float32(0.0)
             for e in range(low, high):

@@ -308,22 +308,24 @@ def sampled_backward(
     mapped = len(rows) > 0
     group_dim = group_right.shape[1]
     scaled = len(scale) > 0
-    group_back = kind != NO_GROUPS and len(grad_group_right) > 0
+    left_back = kind != NO_GROUPS and len(grad_group_left) > 0
+    right_back = kind != NO_GROUPS and len(grad_group_right) > 0
     whole = grad_vector.reshape(1, len(grad_vector), dim)
     bend = np.float32(slope)
     for i in range(num_targets):
         low, high = indptr[i], indptr[i + 1]
         for m in range(heads):
             grad_left[i, m] = np.float32(0.0)
-        if group_back:
+        if left_back:
             for k in range(group_dim):
                 grad_group_left[i, k] = np.float32(0.0)
         for e in range(low, high):
             if e + AHEAD < num_edges:
                 later = np.int64(indices[e + AHEAD])
                 fetch(values, rows[later] if mapped else later, width, per_line)
-                if group_back:
+                if left_back and kind == PAIR:
                     prefetch(group_right, later * group_dim)
+                if right_back:
                     prefetch(grad_group_right, later * group_dim)
             j = np.int64(indices[e])
             r = rows[j] if mapped else j
@@ -344,29 +346,37 @@ def sampled_backward(
                 mean += weights[e, m] * grad_scores[e, m]
             for e in range(low, high):
                 grad_scores[e, m] = weights[e, m] * (grad_scores[e, m] - mean)
-        if group_back:
+        if kind == PAIR and (left_back or right_back):
             for e in range(low, high):
                 j = np.int64(indices[e])
-                if kind == PAIR:
-                    total = np.float32(0.0)
-                    for m in range(heads):
-                        total += grad_scores[e, m]
+                total = np.float32(0.0)
+                for m in range(heads):
+                    total += grad_scores[e, m]
+                if left_back:
                     _add_row(grad_group_left, i, total, group_right, j, group_dim)
+                if right_back:
                     _add_row(grad_group_right, j, total, group_left, i, group_dim)
-                else:
-                    for m in range(heads):
-                        part = grad_scores[e, m]
-                        part = part if bent[e, m] & np.uint8(2) else bend * part
-                        grad_group_left[i, m] += part
-                        grad_group_right[j, m] += part
         for m in range(heads):
-            total = np.float32(0.0)
-            for e in range(low, high):
-                part = grad_scores[e, m]
-                part = part if bent[e, m] & np.uint8(1) else bend * part
-                grad_scores[e, m] = part
-                total += part
+            total, both = np.float32(0.0), np.float32(0.0)
+            if kind == ADDITIVE and right_back:
+                # One pass for both scores: it takes the slope of each sign from the same byte.
+                for e in range(low, high):
+                    part, mark = grad_scores[e, m], bent[e, m]
+                    other = part if mark & np.uint8(2) else bend * part
+                    part = part if mark & np.uint8(1) else bend * part
+                    grad_group_right[np.uintp(indices[e]), np.uintp(m)] += other
+                    grad_scores[e, m] = part
+                    total += part
+                    both += other
+            else:
+                for e in range(low, high):
+                    part = grad_scores[e, m]
+                    part = part if bent[e, m] & np.uint8(1) else bend * part
+                    grad_scores[e, m] = part
+                    total += part
             grad_left[i, m] = total
+            if kind == ADDITIVE and left_back:
+                grad_group_left[i, m] = both
         alone = heads - heads % 4 if shared else 0
         for m in range(0, alone, 4):
             done = high - (high - low) % 4
