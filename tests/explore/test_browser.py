@@ -309,6 +309,12 @@ def test_report_and_static_copy_work_from_files(tab: Tab, small_run: Path, tmp_p
     numbers = page.inner_text("#n-hierarchy-nesting-evidence")
     assert f"{Run.open(small_run).summary['hierarchy']['nesting_evidence']:.6g}" in numbers
     assert "WebGL is not supported" not in page.inner_text("body")
+    # Printing takes what stands there right after the event: nothing may reach beyond the paper.
+    right = """() => { window.dispatchEvent(new Event('beforeprint'));
+        const parts = document.querySelectorAll('.sankey-node rect, .slice path, .gl-container');
+        return Math.max(...Array.from(parts, p => p.getBoundingClientRect().width +
+            p.getBoundingClientRect().left - p.closest('.plot').getBoundingClientRect().left)); }"""
+    assert 300 < page.evaluate(right) <= 690
     folder = export_static(small_run, tmp_path / "copy")
     page = tab.open((folder / "index.html").as_uri() + f"#group={GROUP}")
     run = Run.open(small_run)

@@ -105,11 +105,15 @@ def group_tree(run: AnyRun, kind: Literal["treemap", "sunburst", "icicle"] = "tr
             colors.append(view.colors[level - 1][group])
             hover.append(group_hover(records[level, group]))
     values[0] = sum(v for v, p in zip(values, parents, strict=True) if p == "all")
+    # A group that holds others has one line for its name, the innermost ones have an area.
+    lines = [x if i in parents else _wrapped(x) for i, x in zip(ids, labels, strict=True)]
     trace = shapes[kind](
         ids=ids,
         parents=parents,
         values=values,
         labels=labels,
+        text=lines,
+        textinfo="text",
         customdata=hover,
         branchvalues="total",
         marker={"colors": colors, "line": {"width": 1}},
@@ -117,10 +121,18 @@ def group_tree(run: AnyRun, kind: Literal["treemap", "sunburst", "icicle"] = "tr
         sort=False,
     )
     figure = blank_figure([trace], height=460)
-    # Text too small to read is left to the pointer.
-    uniform = {"minsize": 9, "mode": "hide"}
-    figure.update_layout(margin={"l": 4, "r": 4, "t": 4, "b": 4}, uniformtext=uniform)
+    figure.update_layout(margin={"l": 4, "r": 4, "t": 4, "b": 4})
     return figure
+
+
+def _wrapped(text: str, width: int = 15) -> str:
+    lines = [""]
+    for word in text.split(" "):
+        if lines[-1] and len(lines[-1]) + len(word) + 1 > width:
+            lines.append(word)
+        else:
+            lines[-1] = f"{lines[-1]} {word}" if lines[-1] else word
+    return "<br>".join(lines)
 
 
 def group_hover(group: dict[str, Any]) -> str:

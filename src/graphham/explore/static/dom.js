@@ -21,6 +21,26 @@ export function plotText(value, width = 34) {
   return shown(value, width).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 }
 
+/** Breaks a plotly label into lines at its spaces. @param {string} text @param {number} width */
+export function wrapped(text, width = 15) {
+  const lines = [""];
+  for (const word of text.split(" ")) {
+    const last = lines[lines.length - 1];
+    if (last && last.length + word.length + 1 > width) lines.push(word);
+    else lines[lines.length - 1] = last ? last + " " + word : word;
+  }
+  return lines.join("<br>");
+}
+
+/** Hides text that plotly shrank beyond reading; the pointer still shows it. @param {HTMLElement} root */
+export function hideTiny(root, least = 7) {
+  for (const text of /** @type {NodeListOf<SVGTextElement>} */ (root.querySelectorAll(".slicetext"))) {
+    const scale = /scale\(([\d.]+)/.exec(text.getAttribute("transform") || "");
+    const size = parseFloat(text.style.fontSize || "12") * (scale ? Number(scale[1]) : 1);
+    text.style.visibility = size < least ? "hidden" : "visible";
+  }
+}
+
 /** Makes an element. @template {keyof HTMLElementTagNameMap} T @param {T} tag @param {Record<string, any>} props @param {...any} children */
 export function el(tag, props = {}, ...children) {
   const node = document.createElement(tag);

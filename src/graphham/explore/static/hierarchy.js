@@ -1,5 +1,5 @@
 // The hierarchy three ways: an outline, a treemap and the flow between levels.
-import { byId, shown, plotText, el, count, percent } from "./dom.js";
+import { byId, shown, plotText, el, count, percent, wrapped, hideTiny } from "./dom.js";
 
 export class HierarchyView {
   /** @param {any} model @param {any} state @param {any} actions */
@@ -94,8 +94,12 @@ export class HierarchyView {
       });
     }
     const mark = getComputedStyle(document.documentElement).getPropertyValue("--mark").trim();
-    const trace = { type: "treemap", ids, parents, labels, values: sizes, branchvalues: "total", sort: false, marker: { colors, line: { width: lines, color: ids.map((id) => (id === chosen ? mark : "rgba(255,255,255,0.6)")) } }, opacity: 1, hovertemplate: "%{label}<br>%{value:,} nodes<extra></extra>", pathbar: { visible: false } };
+    const hasGroups = new Set(parents);
+    // A group that holds others has one line for its name, the innermost ones have an area.
+    const text = labels.map((label, i) => (hasGroups.has(ids[i]) ? label : wrapped(label)));
+    const trace = { type: "treemap", ids, parents, labels, text, textinfo: "text", values: sizes, branchvalues: "total", sort: false, marker: { colors, line: { width: lines, color: ids.map((id) => (id === chosen ? mark : "rgba(255,255,255,0.6)")) } }, opacity: 1, hovertemplate: "%{label}<br>%{value:,} nodes<extra></extra>", pathbar: { visible: false } };
     await this.plot("treemap", trace, (event) => event.points[0].id || "", "plotly_treemapclick");
+    hideTiny(byId("treemap"));
   }
 
   async drawFlow() {
@@ -136,11 +140,12 @@ export class HierarchyView {
   async plot(id, trace, keyOf, clickEvent, height = undefined) {
     const root = /** @type {any} */ (byId(id)); // plotly adds to its elements
     const ink = getComputedStyle(document.documentElement).getPropertyValue("--ink").trim();
-    const layout = { autosize: true, height, margin: { l: 6, r: 6, t: 10, b: 8 }, paper_bgcolor: "rgba(0,0,0,0)", font: { color: ink, size: 12, family: getComputedStyle(document.body).fontFamily }, uniformtext: { minsize: 9, mode: /** @type {const} */ ("hide") } };
+    const layout = { autosize: true, height, margin: { l: 6, r: 6, t: 10, b: 8 }, paper_bgcolor: "rgba(0,0,0,0)", font: { color: ink, size: 12, family: getComputedStyle(document.body).fontFamily } };
     await Plotly.react(root, [trace], layout, { responsive: true, displayModeBar: false });
     root.keyOf = keyOf;
     if (root.isListening) return;
     root.isListening = true;
+    root.on("plotly_afterplot", () => hideTiny(root));
     root.on(clickEvent, (event) => {
       const key = root.keyOf(event);
       this.actions.selectGroup(key === "all" || key === this.state.values.group ? "" : key);

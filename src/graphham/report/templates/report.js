@@ -24,6 +24,15 @@
     return "#" + parts.map((v) => Math.round(v + (255 - v) * share).toString(16).padStart(2, "0")).join("");
   };
 
+  /** Hides text that plotly shrank beyond reading; the pointer still shows it. */
+  const hideTiny = (plot) => {
+    for (const text of plot.querySelectorAll(".slicetext")) {
+      const scale = /scale\(([\d.]+)/.exec(text.getAttribute("transform") || "");
+      const size = parseFloat(text.style.fontSize || "13") * (scale ? Number(scale[1]) : 1);
+      text.style.visibility = size < 7 ? "hidden" : "visible";
+    }
+  };
+
   /** Gives the picture the width and the legend its own height. */
   const fitPhone = (figure, layout) => {
     const first = figure.data[0];
@@ -80,6 +89,10 @@
       modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
     });
     plot.classList.add("drawn");
+    if (figure.data[0].type === "treemap") {
+      hideTiny(plot);
+      plot.on("plotly_afterplot", () => hideTiny(plot));
+    }
     await Plotly.relayout(plot, look(dark.matches));
   }
   if (dark.matches) await restyle(true);
@@ -93,8 +106,8 @@
     const { layout, data } = plot;
     if (isMap(plot)) {
       const lines = layout.showlegend === false ? 0 : Math.ceil(data.length / 2);
-      const size = { width: PAPER / 2 - 8, height: 290 + 16 * lines, "margin.b": 8 + 16 * lines };
-      if (lines) Plotly.relayout(plot, { ...size, "legend.entrywidth": 128, "legend.font.size": 9, "legend.maxheight": 40 + 16 * lines });
+      const size = { width: PAPER / 2 - 8, height: 290 + 15 * lines, "margin.b": 8 + 15 * lines };
+      if (lines) Plotly.relayout(plot, { ...size, "legend.entrywidth": 108, "legend.font.size": 8, "legend.maxheight": 60 + 16 * lines });
       else Plotly.relayout(plot, size);
     } else if (data[0].type === "sankey") Plotly.newPlot(plot, data, { ...layout, width: PAPER }, plot._context);
     else if (plot._fullLayout.width > PAPER) Plotly.relayout(plot, { width: PAPER });
