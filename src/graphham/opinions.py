@@ -14,12 +14,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from graphham.adam import Adam
 from graphham.blocks import Block
+from graphham.draws import Source, dropout, make_source
 from graphham.inputs import FeatureRows, NodeInputs
 from graphham.keys import derive_key, torch_generator
 from graphham.losses import class_loss
 from graphham.objective import Truth
 from graphham.ops import mean_aggregate
+from graphham.weighing import weigh
 
 # How often features are averaged over neighbours before each opinion is formed.
 _STEPS = {"own": 0, "around": 2}
@@ -60,7 +63,7 @@ class Opinion(nn.Module):
         nn.init.zeros_(self.classifier.bias)
 
     def forward(
-        self, features: FeatureRows, block: Block, drop: float, generator: torch.Generator | None
+        self, features: FeatureRows, block: Block, drop: float, generator: Source | None
     ) -> Tensor:
         """Return ``(num_nodes, num_classes)`` logits.
 
@@ -75,9 +78,8 @@ class Opinion(nn.Module):
         for _ in range(self.steps):
             x = mean_aggregate(x, block)
         x = F.relu(x + self.bias)
-        if generator is not None and drop:
-            keep = torch.rand(x.shape, generator=generator, device=x.device) >= drop
-            x = x * keep / (1 - drop)
+        if generator is not None:
+            x = dropout(x, drop, generator)
         logits: Tensor = self.classifier(x)
         return logits
 
@@ -168,22 +170,7 @@ def _weigh(said: Tensor, wanted: Tensor) -> Tensor:
         wanted: Labels of the rows.
     """
     prior = torch.tensor(_WEIGHTS, dtype=torch.float64)
-    weights = prior.clone().requires_grad_()
-    voices = said.double()
-    # The small networks' output is the loss's own scale, so a handful of steps is enough.
-    solver = torch.optim.LBFGS([weights], max_iter=100, line_search_fn="strong_wolfe")
-
-    def closure() -> Tensor:
-        solver.zero_grad()
-        logits = torch.einsum("v,vnc->nc", weights.clamp_min(0), voices)
-        target = wanted if wanted.dim() == 1 else wanted.double()
-        loss = len(wanted) * class_loss(logits, target)
-        loss = loss + _PRIOR * (weights - prior).square().sum()
-        loss.backward()  # type: ignore[no-untyped-call]
-        return loss
-
-    solver.step(closure)  # type: ignore[no-untyped-call]
-    return weights.detach().clamp_min(0).float()
+    return weigh(said, wanted, prior, _PRIOR).float()
 
 
 def _train(network: Opinion, inputs: NodeInputs, block: Block, truth: Truth, key: Any) -> Opinion:
@@ -192,14 +179,14 @@ def _train(network: Opinion, inputs: NodeInputs, block: Block, truth: Truth, key
     # Small graphs overfit; see the rates of the network itself.
     drop = 0.5 if count < 10_000 else 0.3
     decay = 5e-4 * min(1.0, 2708 / count) + 2e-5
-    optimizer = torch.optim.Adam(network.parameters(), lr=_RATE, weight_decay=decay)
+    optimizer = Adam([{"params": network.parameters(), "weight_decay": decay}], _RATE)
     average = {name: value.clone() for name, value in network.state_dict().items()}
     best, best_score, best_epoch = dict(average), (-1.0, 0.0), 0
     wanted = truth.targets[truth.training]
     for epoch in range(_EPOCHS):
         step = derive_key(key, "step", epoch)
         features = inputs.rows(None, drop, derive_key(step, "features"))
-        generator = torch_generator(derive_key(step, "hidden"))
+        generator = make_source(derive_key(step, "hidden"), "cpu")
         logits = network(features, block, drop, generator)[truth.training]
         optimizer.zero_grad(set_to_none=True)
         class_loss(logits, wanted).backward()  # type: ignore[no-untyped-call]
