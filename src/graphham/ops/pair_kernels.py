@@ -11,7 +11,7 @@ import numpy as np
 from graphham.jit import Array, exp_below_zero, jit, prefetch
 
 # How many pairs ahead a row is fetched.
-_AHEAD = 8
+_AHEAD = 16
 
 
 @jit
