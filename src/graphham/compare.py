@@ -205,6 +205,7 @@ def comparison_page(found: Comparison) -> str:
     need("plotly", "the page")
     from graphham.report.figures import comparison_flow
     from graphham.report.html import render_page
+    from graphham.report.trees import LEAST_BAND
 
     moved = found.moved_table()
     shown = moved.slice(0, _SHOWN_MOVES).to_pylist()
@@ -226,6 +227,7 @@ def comparison_page(found: Comparison) -> str:
         groups=groups,
         moved=[{k: one_line(v, 100) for k, v in r.items() if v is not None} for r in shown],
         num_moved=len(moved),
+        least_band=f"{LEAST_BAND:.0%}",
     )
 
 

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from graphham.compare import Comparison
     from graphham.report.canvas import Figure
 
+# Share of either group below which a comparison leaves a band out.
+LEAST_BAND = 0.02
+
 
 def merge_flow(run: AnyRun) -> Figure:
     """Draw how many nodes flow from each fine group into each coarser one (Sankey)."""
@@ -39,7 +42,13 @@ def comparison_flow(found: Comparison) -> Figure:
         if partner >= 0:
             right[partner] = left[group]
     sides = [names[0][found.level - 1], names[1][found.level - 1]]
-    return _sankey([found.counts], sides, [left, right])
+    counts = found.counts
+    # Hundreds of threads of a few nodes would hide the bands that matter.
+    share = np.maximum(
+        counts / np.maximum(counts.sum(axis=1, keepdims=True), 1),
+        counts / np.maximum(counts.sum(axis=0, keepdims=True), 1),
+    )
+    return _sankey([np.where(share >= LEAST_BAND, counts, 0)], sides, [left, right])
 
 
 def _sankey(

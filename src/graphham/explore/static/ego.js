@@ -74,7 +74,9 @@ export function drawEgo(node, model, select) {
     }
     svg.append(dot);
     if (i === 0 || rows.length <= 14) {
-      const text = make("text", { x: place.x[i], y: place.y[i] - radius - 3, "text-anchor": "middle" });
+      const x = place.x[i];
+      const anchor = x < 48 ? "start" : x > WIDTH - 48 ? "end" : "middle"; // names stay inside
+      const text = make("text", { x: Math.max(4, Math.min(WIDTH - 4, anchor === "start" ? x - radius : anchor === "end" ? x + radius : x)), y: place.y[i] - radius - 3, "text-anchor": anchor });
       text.textContent = shown(info.id, 16);
       svg.append(text);
     }

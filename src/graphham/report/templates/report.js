@@ -100,17 +100,23 @@
   // A sheet of paper is narrower than most screens, and nothing redraws by itself for it. What the
   // browser prints is what stands there when this returns, so nothing may move slowly into place.
   const PAPER = 690;
+  const PAGE = 820; // the height of a page below a heading and its text
   const isMap = (plot) => plot.layout.xaxis && plot.layout.xaxis.visible === false;
   /** Draws a plot as it should look on paper. */
   const toPaper = (plot) => {
     const { layout, data } = plot;
     if (isMap(plot)) {
-      const lines = layout.showlegend === false ? 0 : Math.ceil(data.length / 2);
-      const size = { width: PAPER / 2 - 8, height: 290 + 15 * lines, "margin.b": 8 + 15 * lines };
-      if (lines) Plotly.relayout(plot, { ...size, "legend.entrywidth": 108, "legend.font.size": 8, "legend.maxheight": 60 + 16 * lines });
+      const longest = Math.max(...data.map((trace) => trace.name.length));
+      const columns = longest <= 14 ? 3 : 2;
+      const lines = layout.showlegend === false ? 0 : Math.ceil(data.length / columns);
+      const size = { width: PAPER / 2 - 8, height: 290 + 19 * lines, "margin.b": 12 + 19 * lines };
+      if (lines) Plotly.relayout(plot, { ...size, "legend.entrywidth": columns === 3 ? 62 : 108, "legend.font.size": 8, "legend.maxheight": 40 + 20 * lines });
       else Plotly.relayout(plot, size);
-    } else if (data[0].type === "sankey") Plotly.newPlot(plot, data, { ...layout, width: PAPER }, plot._context);
-    else if (plot._fullLayout.width > PAPER) Plotly.relayout(plot, { width: PAPER });
+    } else if (data[0].type === "sankey") Plotly.newPlot(plot, data, { ...layout, width: PAPER, height: Math.min(layout.height, PAGE) }, plot._context);
+    else if (data[0].type === "heatmap") {
+      const isTall = layout.height > PAGE;
+      Plotly.relayout(plot, { width: Math.min(plot._fullLayout.width, PAPER), height: Math.min(layout.height, PAGE), ...(isTall ? { "yaxis.tickfont.size": 7 } : {}) });
+    } else if (plot._fullLayout.width > PAPER) Plotly.relayout(plot, { width: PAPER });
   };
   let kept = [];
   window.addEventListener("beforeprint", () => {
