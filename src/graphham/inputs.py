@@ -15,6 +15,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 import torch
 import torch.nn.functional as F
+from scipy.linalg import lu, qr
 from torch import Tensor
 
 from graphham.blocks import Block
@@ -328,8 +329,9 @@ def structural_features(graph: Graph, dim: int, seed: int) -> Floats:
     generator = numpy_generator(derive_key(seed, "structural"))
     x = generator.standard_normal((n, columns)).astype(np.float32)
     x[~inside] = 0.0
-    for _ in range(3 * _POWER_STEPS):
-        x, _ = np.linalg.qr(smooth(x))
+    for _ in range(3 * _POWER_STEPS - 1):
+        x = _spanning(smooth(x))
+    x = _orthonormal(smooth(x))
     values, vectors = np.linalg.eigh(x.T @ smooth(x))
     lead = np.argsort(-np.abs(values))[:width]
     # The first eigenvector of a component only repeats the degrees; dividing by it leaves
@@ -362,12 +364,29 @@ def main_directions(x: Any, dim: int, key: Any) -> Floats:
     if columns <= width:
         return np.eye(columns, dtype=np.float32)
     start = numpy_generator(key).standard_normal((columns, min(width + _OVERSAMPLE, columns)))
-    q, _ = np.linalg.qr(np.asarray(x @ start.astype(np.float32)))
+    q = x @ start.astype(np.float32)
     for _ in range(_POWER_STEPS):
-        q, _ = np.linalg.qr(np.asarray(x.T @ q))
-        q, _ = np.linalg.qr(np.asarray(x @ q))
+        q = x @ _spanning(x.T @ _spanning(q))
+    q = _orthonormal(q)
     _, _, right = np.linalg.svd(np.asarray(x.T @ q).T, full_matrices=False)
     return np.ascontiguousarray(right[:width].T, dtype=np.float32)
+
+
+def _spanning(x: Any) -> Floats:
+    """Return columns that span what those of ``x`` do and are far from parallel.
+
+    The lower factor of an LU decomposition with pivots is all that power iteration needs between
+    its products, for a tenth of what orthonormal columns cost.
+    """
+    lower: Floats = lu(np.asarray(x, np.float32), permute_l=True, check_finite=False)[0]
+    return lower
+
+
+def _orthonormal(x: Any) -> Floats:
+    """Return orthonormal columns that span what those of ``x`` do."""
+    # NumPy would compute in double precision.
+    q: Floats = qr(np.asarray(x, np.float32), mode="economic", check_finite=False)[0]
+    return q
 
 
 def _diffused(features: Any, basis: Floats, graph: Graph, steps: int) -> Tensor:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from graphham.jit import Array, frozen, jit
 from graphham.keys import derive_key, numpy_generator
 
 Floats = npt.NDArray[np.float32]
@@ -69,6 +70,15 @@ def _spread_out(points: Floats, count: int, generator: np.random.Generator) -> F
     return centers
 
 
+@jit
+def _add_up(points: Array, codes: Array, sums: Array) -> None:
+    """Add each point to the sum of its code."""
+    for i in range(len(points)):
+        k = codes[i]
+        for d in range(points.shape[1]):
+            sums[k, d] += points[i, d]
+
+
 def _lloyd(points: Floats, centers: Floats, rounds: int) -> tuple[Floats, float]:
     count = len(centers)
     previous: Codes | None = None
@@ -82,13 +92,11 @@ def _lloyd(points: Floats, centers: Floats, rounds: int) -> tuple[Floats, float]
         previous = codes
         sizes = np.bincount(codes, minlength=count)
         sums = np.zeros(centers.shape, dtype=np.float64)
-        order = np.argsort(codes, kind="stable")
-        bounds = np.concatenate([[0], np.cumsum(sizes)])
-        for k in np.flatnonzero(sizes):
-            sums[k] = points[order[bounds[k] : bounds[k + 1]]].sum(0, dtype=np.float64)
-        empty = np.flatnonzero(sizes == 0)
-        # An empty centre restarts at the point that is served worst.
-        worst = np.argsort(-(scores + (points**2).sum(1)), kind="stable")[: len(empty)]
+        _add_up(frozen(points), codes, sums)
         centers = (sums / np.maximum(sizes, 1)[:, None]).astype(np.float32)
-        centers[empty[: len(worst)]] = points[worst]
+        empty = np.flatnonzero(sizes == 0)
+        if len(empty):
+            # An empty centre restarts at the point that is served worst.
+            worst = np.argsort(-(scores + (points**2).sum(1)), kind="stable")[: len(empty)]
+            centers[empty[: len(worst)]] = points[worst]
     return centers, inertia

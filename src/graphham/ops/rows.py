@@ -123,17 +123,19 @@ def _beside(unit: Array, left: Array, center: Array, out: Array, lengths: Array)
     rows, dim = unit.shape
     width = left.shape[1]
     for i in range(rows):
+        # A view: the compiler must not doubt that places are positive, or it leaves vectors.
+        place = out[i, width:]
         for d in range(width):
             out[i, d] = left[i, d]
         total = np.float32(0.0)
         for d in range(dim):
-            gap = unit[i, d] - center[d]
-            out[i, width + d] = gap
-            total += gap * gap
+            place[d] = unit[i, d] - center[d]
+        for d in range(dim):
+            total += place[d] * place[d]
         lengths[i] = max(np.sqrt(total), np.float32(_SHORTEST))
         scale = np.float32(1.0) / lengths[i]
         for d in range(dim):
-            out[i, width + d] *= scale
+            place[d] *= scale
 
 
 @jit
@@ -141,19 +143,20 @@ def _beside_back(
     unit: Array, held: Array, lengths: Array, grad: Array, width: int, out: Array
 ) -> None:
     rows, dim = unit.shape
+    part = np.empty(dim, dtype=np.float32)
     for i in range(rows):
+        made, given = held[i, width:], grad[i, width:]
         along = np.float32(0.0)
         if lengths[1, i] > np.float32(_SHORTEST):
             for d in range(dim):
-                along += held[i, width + d] * grad[i, width + d]
+                along += made[d] * given[d]
         scale = np.float32(1.0) / lengths[1, i]
-        again = np.float32(0.0)
         for d in range(dim):
-            part = (grad[i, width + d] - along * held[i, width + d]) * scale
-            out[i, d] = part
-            again += unit[i, d] * part
-        if lengths[0, i] <= np.float32(_SHORTEST):
-            again = np.float32(0.0)
+            part[d] = (given[d] - along * made[d]) * scale
+        again = np.float32(0.0)
+        if lengths[0, i] > np.float32(_SHORTEST):
+            for d in range(dim):
+                again += unit[i, d] * part[d]
         scale = np.float32(1.0) / lengths[0, i]
         for d in range(dim):
-            out[i, d] = (out[i, d] - again * unit[i, d]) * scale
+            out[i, d] = (part[d] - again * unit[i, d]) * scale
