@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 from graphham.errors import InputError
 from graphham.keys import derive_key
-from graphham.kmeans import kmeans, nearest
 
 Floats = npt.NDArray[np.float32]
 Rows = npt.NDArray[np.int64]
@@ -103,6 +102,9 @@ class CellSearch:
     _AROUND = 12
 
     def __init__(self, points: Floats, seed: int = 0) -> None:
+        # Compiled loops take a while to load, and the explorer's first answers need none.
+        from graphham.kmeans import kmeans
+
         self.points = np.ascontiguousarray(points, dtype=np.float32)
         count = max(1, min(256, int(np.sqrt(len(points)) * 0.7)))
         step = max(1, len(points) // _CELL_SAMPLE)
@@ -139,6 +141,8 @@ class CellSearch:
         return rows, away
 
     def _cells(self, points: npt.NDArray[Any]) -> Rows:
+        from graphham.kmeans import nearest
+
         cells = np.zeros(len(points), dtype=np.int64)
         for start in range(0, len(points), _CHUNK):
             part = np.asarray(points[start : start + _CHUNK], dtype=np.float32)
