@@ -36,12 +36,17 @@ new MutationObserver(() => {
   }
 }).observe(document, { attributes: true, subtree: true });
 """
-# Milliseconds from an action until the page has followed it and a frame was drawn.
+# Milliseconds from an action until the page has followed it and every point is drawn: reading one
+# pixel back waits for the drawing itself.
 FOLLOW = """async (act) => {
   const frame = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done, 0)));
   const start = performance.now();
   eval(act);
   do { await frame(); } while (document.documentElement.dataset.busy === "yes");
+  for (const canvas of document.querySelectorAll("#map .gl-container canvas")) {
+    const gl = canvas.getContext("webgl");
+    if (gl) gl.readPixels(0, 0, 1, 1, gl.RGBA, gl.UNSIGNED_BYTE, new Uint8Array(4));
+  }
   return performance.now() - start;
 }"""
 FIND = """async () => {

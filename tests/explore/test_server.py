@@ -4,6 +4,8 @@ import asyncio
 import http.client
 import io
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -223,3 +225,16 @@ def test_a_run_that_cannot_be_read_ends_the_server(own_run: Path) -> None:
     (own_run / "nodes.parquet").write_bytes(b"nothing")
     with pytest.raises(InputError, match=r"nodes\.parquet"):
         serve(own_run, open_browser=False, announce=lambda _: None)
+
+
+@pytest.mark.parametrize(
+    ("modules", "spared"),
+    [
+        ("launch, door", "numpy scipy pyarrow fastapi torch numba"),
+        ("answers", "torch numba sklearn plotly openTSNE"),
+    ],
+)
+def test_the_first_answers_wait_for_no_library_they_do_not_need(modules: str, spared: str) -> None:
+    code = f"import sys; from graphham.explore import {modules}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not set(spared.split()) & set(done.stdout.split())
