@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphham.draws import Draws, dropout, make_source, uniform
+from graphham.draws import Draws, dropout, hidden, make_source, uniform
 from graphham.keys import torch_generator
 
 
@@ -43,3 +43,17 @@ def test_dropout_equals_its_plain_form(key: int, rate: float) -> None:
 def test_the_plain_path_is_taken_where_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRAPHHAM_OPS", "reference")
     assert isinstance(make_source(1, "cpu"), torch.Generator)
+
+
+@given(key=st.integers(0, 2**40), rate=st.sampled_from([0.3, 0.5]))
+def test_a_hidden_layer_equals_its_plain_form(key: int, rate: float) -> None:
+    x, bias = (torch.randn(s, 9, generator=torch_generator(s)) for s in (80, 1))
+    seed = torch.randn(80, 9, generator=torch_generator(2))
+    results = []
+    for plain in (False, True):
+        held = [x.clone().requires_grad_(), bias[0].clone().requires_grad_()]
+        out = hidden(held[0], held[1], rate, make_source(key, "cpu", plain))
+        results.append([out.detach(), *torch.autograd.grad(out, held, seed)])
+    for ours, theirs in zip(*results, strict=True):
+        torch.testing.assert_close(ours, theirs)
+    torch.testing.assert_close(hidden(x, bias[0], rate, None), torch.relu(x + bias))

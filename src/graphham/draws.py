@@ -79,6 +79,41 @@ def dropout(x: Tensor, rate: float, source: Source) -> Tensor:
     return x * keep / (1 - rate)
 
 
+def hidden(x: Tensor, bias: Tensor, rate: float, source: Source | None) -> Tensor:
+    """Return ``relu(x + bias)`` with dropout; without a source nothing is dropped."""
+    if isinstance(source, Draws) and rate and not runs_reference(x, bias):
+        out: Tensor = _Hidden.apply(x, bias, rate, source)  # type: ignore[no-untyped-call]
+        return out
+    out = torch.relu(x + bias)
+    return out if source is None else dropout(out, rate, source)
+
+
+class _Hidden(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, bias: Tensor, rate: float, source: Draws) -> Tensor:
+        out = new_tensor(*x.shape)
+        kept = np.empty(tuple(x.shape), dtype=np.uint8)
+        ctx.scale, ctx.kept = np.float32(1 / (1 - rate)), kept
+        _rectify(
+            source.words,
+            source.place,
+            readable(x),
+            readable(bias),
+            np.float32(rate),
+            ctx.scale,
+            out.numpy(),
+            kept,
+        )
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        out = new_tensor(*grad.shape)
+        _again(readable(grad).reshape(-1), ctx.kept.reshape(-1), ctx.scale, out.numpy().reshape(-1))
+        return out, out.sum(0), None, None
+
+
 class _Dropout(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, rate: float, source: Draws) -> Tensor:
@@ -177,6 +212,29 @@ def _apply(x: Array, drawn: Array, rate: Any, scale: Any, out: Array, kept: Arra
         kept[k] = np.uint8(drawn[k] >= rate)
     for k in range(len(out)):
         out[k] = x[k] * (np.float32(kept[k]) * scale)
+
+
+@jit
+def _rectify(
+    words: Array,
+    place: Array,
+    x: Array,
+    bias: Array,
+    rate: Any,
+    scale: Any,
+    out: Array,
+    kept: Array,
+) -> None:
+    rows, dim = x.shape
+    drawn = np.empty(dim, dtype=np.float32)
+    for i in range(rows):
+        _fill(words, place, drawn)
+        for d in range(dim):
+            out[i, d] = max(x[i, d] + bias[d], np.float32(0.0))
+        for d in range(dim):
+            kept[i, d] = np.uint8(drawn[d] >= rate) & np.uint8(out[i, d] > 0)
+        for d in range(dim):
+            out[i, d] *= np.float32(kept[i, d]) * scale
 
 
 @jit

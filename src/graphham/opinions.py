@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from graphham.adam import Adam
 from graphham.blocks import Block
-from graphham.draws import Source, dropout, make_source
+from graphham.draws import Source, hidden, make_source
 from graphham.inputs import FeatureRows, NodeInputs
 from graphham.keys import derive_key, torch_generator
 from graphham.losses import class_loss
@@ -77,10 +76,7 @@ class Opinion(nn.Module):
         x = features.matmul(self.weight)
         for _ in range(self.steps):
             x = mean_aggregate(x, block)
-        x = F.relu(x + self.bias)
-        if generator is not None:
-            x = dropout(x, drop, generator)
-        logits: Tensor = self.classifier(x)
+        logits: Tensor = self.classifier(hidden(x, self.bias, drop, generator))
         return logits
 
 

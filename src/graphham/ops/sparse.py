@@ -224,6 +224,11 @@ def _spread(indptr: Array, indices: Array, values: Array, grad: Array, out: Arra
     """
     num_rows, dim = grad.shape
     for i in range(num_rows):
+        largest = np.float32(0.0)
+        for d in range(dim):
+            largest += abs(grad[i, d])
+        if largest == 0:
+            continue  # a node without a label to learn from
         for k in range(indptr[i], indptr[i + 1]):
             j, w = indices[k], values[k]
             for d in range(dim):
