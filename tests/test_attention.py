@@ -281,3 +281,18 @@ def test_the_layer_learns_inside_any_network():
     said = network[1](network[0](x, edges)).argmax(1)
     assert (said == wanted)[~seen].float().mean() > 0.9
     assert "groups=4, heads=2" in repr(network[0])
+
+
+def test_affinities_of_many_rows_without_gradient_equal_those_of_few(monkeypatch):
+    layer = make_layer(0, groups=4, affinity_scale=5.0).float()
+    states = torch.randn(20, layer.membership_dim, generator=torch.Generator().manual_seed(0))
+    states[3] = 0.0
+    found = []
+    for many in (1000, 10):
+        monkeypatch.setattr("graphham.attention._MANY", many)
+        layer.zero_grad()
+        u = layer.affinities(states)
+        (u * torch.arange(4.0)).sum().backward()
+        found.append((u.detach(), layer.group_embedding.grad.clone()))
+    for few, many in zip(*found, strict=True):
+        torch.testing.assert_close(few, many, rtol=1e-5, atol=1e-5)

@@ -6,9 +6,17 @@ import torch
 
 from graphham import inputs
 from graphham.config import InputConfig
+from graphham.draws import Draws, dropout
 from graphham.fitting import fit_graph
 from graphham.inputs import _scale_dense, _standard, fit_inputs, main_directions
-from graphham.mapped import Buffers, MappedFeatures, column_moments, leading_directions, release
+from graphham.mapped import (
+    Buffers,
+    MappedFeatures,
+    column_moments,
+    gather_rows,
+    leading_directions,
+    release,
+)
 from graphham.store import open_store, write_store
 from reference.graphs import planted, small_config
 
@@ -85,8 +93,30 @@ def test_a_lent_buffer_comes_back_only_after_its_last_reader():
     del tensor
     assert lender.take(3, 4).ctypes.data != place
     del view
-    again = lender.take(2, 5)
+    again = lender.take(2, 6)
     assert again.ctypes.data == place
-    assert again.shape == (2, 5)
+    assert again.shape == (2, 6)
     assert again.flags.writeable
     assert lender.take(0, 5).shape == (0, 5)
+
+
+def test_gathered_rows_are_those_of_the_table(monkeypatch):
+    monkeypatch.setattr("graphham.mapped._FEW", 3)
+    rng = np.random.default_rng(0)
+    for width in (0, 1, 16, 37):
+        table = torch.from_numpy(rng.standard_normal((50, width)).astype("f4"))
+        for count in (0, 2, 3, 400):
+            rows = rng.integers(0, 50, count)
+            assert torch.equal(gather_rows(table, rows), table[torch.from_numpy(rows)])
+    double = torch.eye(4, dtype=torch.float64)
+    assert torch.equal(gather_rows(double, np.array([3, 1, 1, 0])), double[[3, 1, 1, 0]])
+
+
+def test_dropout_in_place_drops_the_same_entries():
+    x = torch.randn(70, 31, generator=torch.Generator().manual_seed(0))
+    wanted = dropout(x.clone(), 0.3, Draws(5))
+    held = x.clone()
+    found = dropout(held, 0.3, Draws(5), in_place=True)
+    assert found.data_ptr() == held.data_ptr()
+    assert torch.equal(found, wanted)
+    assert 0.2 < float((found == 0).float().mean()) < 0.4

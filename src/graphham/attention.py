@@ -27,6 +27,8 @@ from graphham.ops.noise import draw_key, gumbel_softmax
 from graphham.ops.products import tall_product
 from graphham.ops.reference import rescaled
 
+_MANY = 1 << 16
+
 
 @dataclass(frozen=True, eq=False)
 class AttentionWeights:
@@ -143,6 +145,12 @@ class MembershipAttention(nn.Module):
                 products = states.matmul(F.normalize(self.group_embedding, dim=1).T)
                 lengths = states.norms().to(products).clamp_min(1e-12)
                 return self.affinity_scale * products / lengths[:, None]
+            if len(states) >= _MANY and not states.requires_grad:
+                # A copy of so many rows at unit length would take longer than their product.
+                groups = self.affinity_scale * F.normalize(self.group_embedding, dim=1)
+                lengths = torch.linalg.vector_norm(states, dim=1, keepdim=True)
+                out: Tensor = states @ groups.T / lengths.clamp_min(1e-12)
+                return out
             return cosine_affinity(states, self.group_embedding, self.affinity_scale)
         assert self.log_scale is not None
         # The scale goes onto the groups, which are few, and not onto every node.

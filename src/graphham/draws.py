@@ -68,9 +68,20 @@ def uniform(shape: Sequence[int], source: Source | None, like: Tensor) -> Tensor
     return torch.rand(tuple(shape), generator=source, device=like.device, dtype=like.dtype)
 
 
-def dropout(x: Tensor, rate: float, source: Source) -> Tensor:
-    """Set about a share ``rate`` of the entries to zero and scale up the others."""
+def dropout(x: Tensor, rate: float, source: Source, in_place: bool = False) -> Tensor:
+    """Set about a share ``rate`` of the entries to zero and scale up the others.
+
+    Args:
+        x: Any tensor.
+        rate: Share of the entries.
+        source: Where the draws come from.
+        in_place: Whether ``x``, which then must need no gradient, may be overwritten.
+    """
     if not rate:
+        return x
+    if in_place and isinstance(source, Draws) and not runs_reference(x) and x.is_contiguous():
+        scale = np.float32(1 / (1 - rate))
+        _drop_here(source.words, source.place, x.numpy().reshape(-1), np.float32(rate), scale)
         return x
     if isinstance(source, Draws) and not runs_reference(x):
         out: Tensor = _Dropout.apply(x, rate, source)  # type: ignore[no-untyped-call]
@@ -203,6 +214,19 @@ def _drop(
         some = drawn[: last - first]
         _fill(words, place, some)
         _apply(x[first:last], some, rate, scale, out[first:last], kept[first:last])
+        first = last
+
+
+@jit
+def _drop_here(words: Array, place: Array, x: Array, rate: Any, scale: Any) -> None:
+    drawn = np.empty(len(words), dtype=np.float32)
+    kept = np.empty(len(words), dtype=np.uint8)
+    first = 0
+    while first < len(x):
+        last = min(first + len(words), len(x))
+        some, part = drawn[: last - first], x[first:last]
+        _fill(words, place, some)
+        _apply(part, some, rate, scale, part, kept[: last - first])
         first = last
 
 

@@ -27,7 +27,13 @@ from graphham.graph import Graph
 from graphham.jit import frozen
 from graphham.keys import derive_key, numpy_generator
 from graphham.layer_kernels import lead_with_self
-from graphham.mapped import KEPT_BYTES, MappedFeatures, column_moments, leading_directions
+from graphham.mapped import (
+    KEPT_BYTES,
+    MappedFeatures,
+    column_moments,
+    gather_rows,
+    leading_directions,
+)
 from graphham.ops import SparseMatrix, mean_aggregate, sparse_matmul
 from graphham.threads import single_threaded
 
@@ -113,9 +119,10 @@ class NodeInputs:
             held = self.features
             dense = held.to_tensor() if selection is None else held.rows(selection)
         else:
-            dense = self.features if selection is None else self.features[torch.tensor(selection)]
+            dense = self.features if selection is None else gather_rows(self.features, selection)
         if dropout:
-            dense = drop(dense, dropout, make_source(key, dense.device))
+            # Rows gathered for the occasion are nobody else's.
+            dense = drop(dense, dropout, make_source(key, dense.device), selection is not None)
         return FeatureRows(dense=dense)
 
     def span(self, first: int, last: int) -> FeatureRows:
@@ -128,7 +135,7 @@ class NodeInputs:
 
     def diffused_rows(self, selection: Any) -> Tensor:
         """Return the diffused vectors of chosen rows (``None`` for all)."""
-        return self.diffused if selection is None else self.diffused[torch.tensor(selection)]
+        return self.diffused if selection is None else gather_rows(self.diffused, selection)
 
     def to(self, device: torch.device | str) -> NodeInputs:
         """Move what is dense; sparse features are moved by their product."""

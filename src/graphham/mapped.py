@@ -27,6 +27,7 @@ Floats = npt.NDArray[np.float32]
 KEPT_BYTES = 256 << 20
 _ROWS = 1 << 16
 _AHEAD = 4
+_FEW = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,32 +99,52 @@ class Buffers:
 
     A batch's features take tens of megabytes. Fresh memory of that size comes from the system page
     by page, each cleared first, which takes as long as filling it with features.
+
+    Args:
+        kept: How many arrays of about one size are kept for later.
     """
 
     def __init__(self, kept: int) -> None:
-        self._free: deque[npt.NDArray[np.float32]] = deque(maxlen=kept)
+        self._kept = kept
+        self._free: dict[int, deque[Floats]] = {}
 
     def take(self, rows: int, width: int) -> Floats:
         """Return an uninitialised ``(rows, width)`` array."""
         count = rows * width
-        try:
-            held = self._free.pop()
-        except IndexError:
-            held = np.empty(0, dtype=np.float32)
-        if len(held) < count:
-            held = np.empty(count + count // 8, dtype=np.float32)
         if not count:
             return np.empty((rows, width), dtype=np.float32)
+        # Batches differ a little in size: lengths are rounded up by an eighth at most.
+        step = 1 << max(count.bit_length() - 4, 0)
+        length = -(-count // step) * step
+        free = self._free.setdefault(length, deque(maxlen=self._kept))
+        try:
+            held = free.pop()
+        except IndexError:
+            held = np.empty(length, dtype=np.float32)
         # Numpy lets a view refer to the owner of the memory rather than to the array it was made
         # from. Behind a memoryview the array is the owner for all views, so it lives as long as
         # any of them, tensors included.
         lent = np.frombuffer(held.data.cast("B"), dtype=np.float32, count=count)
-        weakref.finalize(lent, self._free.append, held).atexit = False
+        weakref.finalize(lent, free.append, held).atexit = False
         return lent.reshape(rows, width)
 
 
-# As many as one thread that prepares batches and the step under way have in their hands.
-_BUFFERS = Buffers(4)
+# As many as the step under way and the ones prepared ahead of it have in their hands.
+_BUFFERS = Buffers(2)
+
+
+def gather_rows(table: Tensor, selection: Any) -> Tensor:
+    """Return the ``(len(selection), width)`` chosen rows of a table.
+
+    Large tables are read with the next rows already on their way, which takes a fourth of the time.
+    """
+    plain = table.device.type != "cpu" or table.dtype != torch.float32 or table.dim() != 2
+    if plain or not table.numel() or len(selection) < _FEW:
+        return table[torch.tensor(selection, dtype=torch.long, device=table.device)]
+    chosen = frozen(selection, np.int64)
+    out = _BUFFERS.take(len(chosen), int(table.shape[1]))
+    _gather(frozen(table.detach().numpy()), chosen, out)
+    return torch.from_numpy(out)
 
 
 def release(array: npt.NDArray[Any]) -> None:
@@ -188,3 +209,17 @@ def _gather_scaled(raw: Array, chosen: Array, shift: Array, factor: Array, out: 
         row = chosen[r]
         for d in range(width):
             out[r, d] = (raw[row, d] - shift[d]) * factor[d]
+
+
+@jit
+def _gather(table: Array, chosen: Array, out: Array) -> None:
+    count, width = out.shape
+    for r in range(count):
+        if r + _AHEAD < count:
+            base = chosen[r + _AHEAD] * width
+            for line in range(0, width, 16):
+                prefetch(table, base + line)
+            prefetch(table, base + width - 1)
+        row = chosen[r]
+        for d in range(width):
+            out[r, d] = table[row, d]
