@@ -34,7 +34,9 @@ new MutationObserver(() => {
   for (const mark of ["shown", "ready"]) {
     if (document.documentElement.dataset[mark] === "yes") window.noted[mark] ??= Date.now() / 1000;
   }
-}).observe(document, { attributes: true, subtree: true });
+}).observe(document, {
+  attributes: true, subtree: true, attributeFilter: ["data-shown", "data-ready"],
+});
 """
 # Milliseconds from an action until the page has followed it and every point is drawn: reading one
 # pixel back waits for the drawing itself.
