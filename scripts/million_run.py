@@ -41,7 +41,7 @@ def main() -> None:
         evidence=[fine, coarse],
         parents=[parents],
         labels=labels,
-        attention_gap=[rng.random(num).astype(np.float32) for _ in range(2)],
+        attention_gap=[rng.exponential(0.02, num).astype(np.float32) for _ in range(2)],
     )
     order = np.argsort(fine, kind="stable")
     place = np.empty(num, dtype=np.int64)

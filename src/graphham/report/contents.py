@@ -196,16 +196,20 @@ def facts(view: RunView) -> list[tuple[str, str]]:
         ("Graph", f"{one_line(graph.get('name'))}, fingerprint {graph.get('fingerprint')}"),
         ("Task", f"{view.run.config.get('task')}, preset {view.run.config.get('preset')}"),
         ("Seed", str(view.run.config.get("seed"))),
-        ("Epochs", f"{training.get('epochs')}, best {training.get('best_epoch')}"),
     ]
+    if training.get("epochs") is not None:
+        best = training.get("best_epoch")
+        epochs = str(training["epochs"])
+        found.append(("Epochs", epochs if best is None else f"{epochs}, best {best}"))
     method = summary.get("method")
     if isinstance(method, dict) and method.get("name"):
         found.insert(2, ("Method", one_line(method["name"])))
     if cost.get("seconds") is not None:
         memory = (cost.get("peak_memory_bytes") or 0) / 2**30
         found.append(("Cost", f"{_duration(cost['seconds'])}, {memory:.2f} GiB at most"))
-    versions = summary.get("versions", {})
-    found.append(("Versions", ", ".join(f"{k} {v}" for k, v in versions.items())))
+    versions = summary.get("versions")
+    if versions:
+        found.append(("Versions", ", ".join(f"{k} {v}" for k, v in versions.items())))
     return found
 
 

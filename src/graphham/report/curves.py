@@ -43,7 +43,7 @@ def attention_histogram(run: AnyRun) -> Figure:
     figure = blank_figure(traces, height=320)
     figure.update_layout(legend=top_legend())
     figure.update_xaxes(title_text="KL divergence of node from group attention", rangemode="tozero")
-    figure.update_yaxes(title_text="share of nodes", tickformat=".0%", rangemode="tozero")
+    figure.update_yaxes(title_text="share of nodes", tickformat=".2~%", rangemode="tozero")
     return figure
 
 

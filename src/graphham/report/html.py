@@ -80,7 +80,7 @@ def report_page(view: RunView) -> str:
         drawn["labels"] = figures.label_heatmap(view)
     if view.result.attention_gap:
         drawn["attention"] = figures.attention_histogram(view)
-    if any(isinstance(r.get("epoch"), int) for r in view.run.metrics):
+    if sum(isinstance(r.get("epoch"), int) for r in view.run.metrics) > 1:  # a line needs two
         drawn["training"] = figures.training_curves(view)
     rows = view.sample(figures.MAX_POINTS)
     sections = [
@@ -88,7 +88,7 @@ def report_page(view: RunView) -> str:
         ("groups", "Groups"),
         *([("agreement", "Levels and labels")] if {"levels", "labels"} & drawn.keys() else []),
         ("boundary", "Between groups"),
-        ("training", "Training"),
+        *([("training", "Training")] if {"attention", "training"} & drawn.keys() else []),
         ("details", "Details"),
     ]
     summary = view.run.summary
