@@ -16,7 +16,7 @@ from graphham.blocks import Block
 from graphham.losses import constraint_loss, use_losses
 from graphham.membership import assign, combine_levels, neighbor_evidence, witnesses
 from graphham.ops import groups
-from graphham.ops.rows import beside_centered, unit_rows
+from graphham.ops.rows import beside_centered, take_rows, unit_rows
 
 SIZES = {"nodes": st.integers(2, 30), "seed": st.integers(0, 999)}
 
@@ -155,3 +155,10 @@ def test_a_row_of_zeros_stays() -> None:
     out.sum().backward()  # type: ignore[no-untyped-call]
     assert x.grad is not None
     assert x.grad.isfinite().all()
+
+
+@given(**SIZES, count=st.integers(0, 40))
+def test_rows_taken_several_times(nodes: int, seed: int, count: int) -> None:
+    rng = np.random.default_rng(seed)
+    chosen = [torch.from_numpy(rng.integers(0, nodes, size)) for size in (count, 3)]
+    _compare(lambda x: take_rows(x, *chosen), _numbers(seed, nodes, 5))

@@ -18,6 +18,7 @@ from graphham.config import LossConfig
 from graphham.losses import contrastive_loss, skipgram_loss
 from graphham.ops.attention import runs_reference
 from graphham.ops.pairs import PairGradient, pair_loss
+from graphham.ops.rows import take_rows
 
 _CHUNK = 1 << 22  # largest number of vector entries gathered at once for the full table
 
@@ -118,10 +119,10 @@ class ContextDecoder(nn.Module):
 
     def contrast(self, states: Tensor, z: Tensor, anchors: Tensor, positives: Tensor) -> Tensor:
         """Return the contrastive loss of anchor positions against positive positions."""
-        left = self._modulated(states[anchors], z[anchors])
-        return contrastive_loss(
-            left, states[positives], self.config.temperature, self.contrast_size
-        )
+        left, right = take_rows(states, anchors, positives)
+        if self.group_context is not None:
+            left = self._modulated(left, take_rows(z, anchors)[0])
+        return contrastive_loss(left, right, self.config.temperature, self.contrast_size)
 
     def skipgram(
         self, states: Tensor, z: Tensor, anchors: Tensor, positives: Tensor, negatives: Tensor

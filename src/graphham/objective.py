@@ -19,6 +19,7 @@ from graphham.keys import derive_key, numpy_generator
 from graphham.losses import class_loss, constraint_loss, entropy_loss, use_losses
 from graphham.membership import one_hot_straight_through
 from graphham.model import GraphHAMNet, Output
+from graphham.ops.rows import take_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,7 +171,7 @@ def _class_parts(
     wanted = truth.targets[rows[labelled]].to(step.members.device)
     if not config.model.class_steps and guess is None:
         here = members[labelled].to(step.members.device)
-        logits = model.class_logits([state[here] for state in output.states], generator)
+        logits = model.class_logits([take_rows(h, here)[0] for h in output.states], generator)
         return {"class": config.loss.class_weight * class_loss(logits, wanted)}
     logits = model.class_logits(output.states, generator)
     logits = model.spread(logits, step.batch.blocks[-1])[step.members]

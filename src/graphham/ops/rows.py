@@ -45,6 +45,37 @@ def beside_centered(x: Tensor, left: Tensor, center: Tensor, momentum: float) ->
     return out
 
 
+def take_rows(x: Tensor, *chosen: Tensor) -> tuple[Tensor, ...]:
+    """Return ``x[rows]`` for several lists of rows; their gradients are added up together."""
+    if runs_reference(x):
+        return tuple(x[rows] for rows in chosen)
+    out: tuple[Tensor, ...] = _Take.apply(x, *chosen)  # type: ignore[no-untyped-call]
+    return out
+
+
+class _Take(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, *chosen: Tensor) -> tuple[Tensor, ...]:
+        ctx.chosen, ctx.shape = chosen, x.shape
+        return tuple(x.index_select(0, rows) for rows in chosen)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        out = new_tensor(*ctx.shape).zero_()
+        for rows, grad in zip(ctx.chosen, grads, strict=True):
+            _add_rows(readable(rows), readable(grad), out.numpy())
+        return out, *[None] * len(grads)
+
+
+@jit
+def _add_rows(rows: Array, grad: Array, out: Array) -> None:
+    for k in range(len(rows)):
+        i = rows[k]
+        for d in range(out.shape[1]):
+            out[i, d] += grad[k, d]
+
+
 class _Unit(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
