@@ -6,8 +6,8 @@ import io
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
-from concurrent.futures import Future
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -187,6 +187,12 @@ def test_it_listens_on_this_machine_only(small_run: Path) -> None:
         assert running.address.startswith("http://127.0.0.1:")
 
 
+def beside(work: Callable[[], None]) -> None:
+    """Run in a thread: while a browser is open, the main thread has an event loop already."""
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(work).result()
+
+
 def test_the_page_is_handed_out_before_the_run_is_read() -> None:
     answers: Future[Any] = Future()
     door = Door(1, answers)
@@ -218,13 +224,13 @@ def test_the_page_is_handed_out_before_the_run_is_read() -> None:
         answers.set_exception(InputError("broken"))
         assert (await waiting)["status"] == 503
 
-    asyncio.run(visit())
+    beside(lambda: asyncio.run(visit()))
 
 
 def test_a_run_that_cannot_be_read_ends_the_server(own_run: Path) -> None:
     (own_run / "nodes.parquet").write_bytes(b"nothing")
     with pytest.raises(InputError, match=r"nodes\.parquet"):
-        serve(own_run, open_browser=False, announce=lambda _: None)
+        beside(lambda: serve(own_run, open_browser=False, announce=lambda _: None))
 
 
 @pytest.mark.parametrize(

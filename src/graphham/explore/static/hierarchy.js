@@ -127,7 +127,8 @@ export class HierarchyView {
       if (value && chosen === `${l + 2}-${high}`) near.add(`${l + 1}-${low}`);
     })));
     const color = nodes.map((g, i) => (!chosen || near.has(keys[i]) ? g.color : g.color + "33"));
-    const trace = { type: "sankey", arrangement: "fixed", node: { label: nodes.map((g) => plotText(g.name, 27)), color, pad: 8, thickness: 12, line: { width: 0 }, customdata: keys, hovertemplate: "%{label}: %{value:,} nodes<extra></extra>" }, link: { ...link, hovertemplate: "%{source.label} → %{target.label}: %{value:,} nodes<extra></extra>" }, textfont: { size: 10 }, valueformat: "," };
+    const room = Math.max(12, Math.floor((byId("flow").clientWidth - 60) / 11.5)); // signs per side
+    const trace = { type: "sankey", arrangement: "fixed", node: { label: nodes.map((g) => plotText(g.name, room)), color, pad: 8, thickness: 12, line: { width: 0 }, customdata: keys, hovertemplate: "%{label}: %{value:,} nodes<extra></extra>" }, link: { ...link, hovertemplate: "%{source.label} → %{target.label}: %{value:,} nodes<extra></extra>" }, textfont: { size: 10 }, valueformat: "," };
     await this.plot("flow", trace, (event) => {
       const point = event.points[0];
       return point.customdata || (point.source ? keys[point.source.pointNumber] : "");
