@@ -97,6 +97,7 @@ def test_a_lent_buffer_comes_back_only_after_its_last_reader():
     assert again.ctypes.data == place
     assert again.shape == (2, 6)
     assert again.flags.writeable
+    assert all(lender.take(count, 7).ctypes.data % 64 == 0 for count in range(1, 40))
     assert lender.take(0, 5).shape == (0, 5)
 
 

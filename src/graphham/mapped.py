@@ -120,7 +120,10 @@ class Buffers:
         try:
             held = free.pop()
         except IndexError:
-            held = np.empty(length, dtype=np.float32)
+            # From a cache line on, as torch does: matrix products add up in another order from
+            # elsewhere, and a run must give the same bits again.
+            raw = np.empty(length + 16, dtype=np.float32)
+            held = raw[-raw.ctypes.data % 64 // 4 :][:length]
         # Numpy lets a view refer to the owner of the memory rather than to the array it was made
         # from. Behind a memoryview the array is the owner for all views, so it lives as long as
         # any of them, tensors included.
