@@ -15,7 +15,7 @@ from graphham.graph import Graph, Labels
 from graphham.inference import Encoder
 from graphham.inputs import NodeInputs
 from graphham.objective import Truth
-from graphham.opinions import Opinions
+from graphham.opinions import Opinion, Opinions, View
 
 
 def two_sided(nodes: int = 400, seed: int = 0) -> tuple[Graph, Truth]:
@@ -38,7 +38,8 @@ def learned(graph: Graph, truth: Truth, logits: torch.Tensor) -> tuple[Opinions,
     assert graph.features is not None
     inputs = NodeInputs(torch.from_numpy(np.asarray(graph.features)), torch.zeros(len(logits), 0))
     block = Block.full(graph)
-    return Opinions.learn(logits, inputs, block, truth, 0), inputs, block
+    opinions = Opinions.learn(inputs, block, truth, logits.shape[1], 0)
+    return opinions.weighed(logits, inputs, block, truth), inputs, block
 
 
 def test_a_right_opinion_outvotes_a_network_that_knows_nothing() -> None:
@@ -98,3 +99,52 @@ def test_a_fit_saves_what_it_was_told(is_on: bool) -> None:
     assert fitted.result.prediction is not None
     assert np.array_equal(again.prediction.codes, fitted.result.prediction.codes)
     assert np.array_equal(again.confidence, fitted.result.confidence)
+
+
+def test_with_few_labels_a_third_opinion_looks_far() -> None:
+    """A ring of two halves with five labels each: only who looks over many links can tell."""
+    nodes = 400
+    draw = np.random.default_rng(0)
+    codes = (np.arange(nodes) >= nodes // 2).astype(np.int64)
+    x = draw.standard_normal((nodes, 6)).astype(np.float32)
+    x[:, 0] += 0.6 * (2 * codes - 1)  # one node by itself says little
+    near = np.arange(nodes)[:, None] + np.arange(1, 7)
+    ends = np.stack([np.repeat(np.arange(nodes), 6), near.ravel() % nodes])
+    links = sp.coo_matrix((np.ones(ends.shape[1], "f4"), ends), shape=(nodes, nodes)).tocsr()
+    labels = Labels((0, 1), codes=codes)
+    graph = replace(as_graph(links.maximum(links.T)), features=x, labels=labels)
+    train = np.concatenate([np.arange(0, 200, 40), np.arange(200, 400, 40)])
+    truth = Truth.split(labels, 0, 0.3, train, np.arange(3, nodes, 20))
+    assert truth.is_few
+    opinions, inputs, block = learned(graph, truth, torch.zeros(nodes, 2))
+    expected = opinions.expected(inputs, block, False)
+    assert expected is not None
+    right = float((expected.argmax(1) == truth.targets).float().mean())
+    said = opinions.said(torch.zeros(nodes, 2), inputs, block).argmax(2)
+    shares = [float((one == truth.targets).float().mean()) for one in said]
+    assert right > 0.9
+    assert right > shares[1] + 0.1  # own features alone
+    assert len(opinions.weights) == 4
+    assert "far" not in learned(*two_sided(), torch.zeros(400, 2))[0].networks
+
+
+def test_the_far_view_is_the_mean_of_symmetric_steps() -> None:
+    graph, _ = two_sided(30)
+    block = Block.full(graph)
+    view = View(3, is_mixed=True, gain=0.5, hidden=4)
+    network = Opinion(8, 2, view)
+    network.reset_parameters(torch.Generator().manual_seed(0))
+    a = np.zeros((30, 30))  # links of several weights, and each node's link to itself
+    assert block.weights is not None
+    np.add.at(a, (block.edge_targets, block.indices), block.weights)
+    assert np.array_equal(a, a.T)
+    assert len(np.unique(a)) > 2
+    root = np.sqrt(a.sum(1))
+    step = a / root[:, None] / root[None, :]
+    x = np.asarray(graph.features) @ network.weight.detach().numpy()
+    mean = sum(np.linalg.matrix_power(step, k) @ x for k in range(4)) / 4
+    hidden = np.maximum(0.5 * mean, 0)
+    wanted = hidden @ network.classifier.weight.detach().numpy().T
+    inputs = NodeInputs(torch.from_numpy(np.asarray(graph.features)), torch.zeros(30, 0))
+    found = network(inputs.rows(None), block, 0.0, None).detach().numpy()
+    np.testing.assert_allclose(found, wanted, atol=1e-4)

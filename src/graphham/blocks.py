@@ -179,6 +179,14 @@ class Block:
         return np.diff(self.indptr)
 
     @cached_property
+    def strengths(self) -> Array:
+        """Return the ``(num_targets,)`` sum of the weights of each target's edges."""
+        if self.weights is None:
+            return self.degrees().astype(np.float32)
+        sums = np.bincount(self.edge_targets, self.weights, minlength=self.num_targets)
+        return sums.astype(np.float32)
+
+    @cached_property
     def edge_targets(self) -> Array:
         """``(num_edges,)`` int32 local target row of each edge."""
         rows = np.arange(self.num_targets, dtype=np.int32)

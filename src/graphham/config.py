@@ -57,8 +57,8 @@ class ModelConfig(_Section):
     )
     opinions: bool = Field(
         True,
-        description="classify: two small networks, one on a node's own features and one on its "
-        "surroundings', give their opinion too (whole-graph training only)",
+        description="classify: small networks on a node's own features, on its surroundings' and, "
+        "with few labels, on its region's give their opinion too (whole-graph training only)",
     )
     class_steps: int | None = Field(
         None,

@@ -114,6 +114,13 @@ def fit_graph(
         trainer = Trainer(
             model, work, inputs, config, tables, truth, validator, run, listener, ranks
         )
+        opinions = block = None
+        if truth is not None and _has_opinions(config, graph):
+            assert model.classifier is not None
+            block = Block.full(work, config.model.self_edge)
+            width = model.classifier.out_features
+            opinions = Opinions.learn(inputs.to("cpu"), block, truth, width, config.seed)
+            trainer.expected = opinions.expected(inputs.to("cpu"), block, truth.is_multi)
         trained = time.perf_counter()
         status = trainer.fit(resume)
         trained = time.perf_counter() - trained
@@ -121,10 +128,9 @@ def fit_graph(
         classes = graph.labels.classes if is_classify and graph.labels is not None else ()
         is_multi = bool(is_classify and graph.labels is not None and graph.labels.is_multi)
         encoder = Encoder(model, features, config, classes, is_multi)
-        if truth is not None and _has_opinions(config, graph):
+        if truth is not None and opinions is not None and block is not None:
             said = class_logits(model, trainer.whole())
-            block = Block.full(work, config.model.self_edge)
-            encoder.opinions = Opinions.learn(said, inputs.to("cpu"), block, truth, config.seed)
+            encoder.opinions = opinions.weighed(said, inputs.to("cpu"), block, truth)
         if work is not graph:
             # Held-out links only decided when to stop; the result is about the graph as given.
             inputs = features.apply(graph)

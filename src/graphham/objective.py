@@ -21,6 +21,9 @@ from graphham.membership import one_hot_straight_through
 from graphham.model import GraphHAMNet, Output
 from graphham.ops.rows import take_rows
 
+# With labels to train on at fewer nodes than this share, they are few.
+_FEW_LABELS = 0.2
+
 
 @dataclass(frozen=True, eq=False)
 class Truth:
@@ -40,6 +43,11 @@ class Truth:
     def is_multi(self) -> bool:
         """Whether a node may carry several labels."""
         return self.targets.dim() == 2
+
+    @property
+    def is_few(self) -> bool:
+        """Whether so few nodes have labels to train on that more has to come from elsewhere."""
+        return int(self.training.sum()) < _FEW_LABELS * len(self.training)
 
     @classmethod
     def split(

@@ -1,8 +1,9 @@
-"""Second opinions on a node's class: its own features, and its surroundings' features.
+"""Second opinions on a node's class: its own features, its surroundings', its region's.
 
 Attention layers mix what a node says of itself with what its neighbours say, and trained on few
 labels they rarely keep both apart. Two small networks that each see one side only make other
-mistakes than the large one, so the mean of all three is more often right than any of them.
+mistakes than the large one, so the mean of all three is more often right than any of them. Where
+labels are few a third one looks further, and learns from all nodes by agreeing with itself.
 """
 
 from __future__ import annotations
@@ -15,44 +16,76 @@ from torch import Tensor, nn
 
 from graphham.adam import Adam
 from graphham.blocks import Block
-from graphham.draws import Source, hidden, make_source
+from graphham.draws import Source, hidden, make_source, uniform
 from graphham.inputs import FeatureRows, NodeInputs
 from graphham.keys import derive_key, torch_generator
-from graphham.losses import class_loss
+from graphham.losses import class_loss, sharpened
 from graphham.objective import Truth
 from graphham.ops import mean_aggregate
 from graphham.weighing import weigh
 
-# How often features are averaged over neighbours before each opinion is formed.
-_STEPS = {"own": 0, "around": 2}
-# What the network and each opinion count before the validation labels have been asked, and how many
-# of those labels it takes to move the weights by about one.
-_WEIGHTS = (1.0, 0.5, 0.5)
+
+@dataclass(frozen=True)
+class View:
+    """What one opinion sees, and how it learns.
+
+    Args:
+        steps: How often features are averaged over a node and its neighbours.
+        is_mixed: Whether the mean of 0 to ``steps`` averages is seen, not only the last, each link
+            counted by the degrees of both its ends.
+        silent: Share of the nodes whose features are withheld from a training pass.
+        weight: What the opinion counts before the validation labels have been asked.
+        gain: Scales what is seen; the smaller, the more the decay of weights holds back.
+        hidden: Width of the hidden layer.
+        rate: Step size.
+        epochs: Most epochs of training.
+        patience: Epochs without a better validation score after which it stops.
+    """
+
+    steps: int
+    is_mixed: bool = False
+    silent: float = 0.0
+    weight: float = 0.5
+    gain: float = 1.0
+    hidden: int = 64
+    rate: float = 0.01
+    epochs: int = 200
+    patience: int = 60
+
+
+_VIEWS = {"own": View(0), "around": View(2)}
+# A node with few labels near has to be reached over several links; withholding half of the nodes
+# makes passes differ, so that nodes without labels teach which answers hold (Feng et al. 2020).
+_FEW_VIEWS = {**_VIEWS, "far": View(8, True, 0.5, 1.0, 0.25, 32, 0.02, 400, 200)}
+# How many validation labels it takes to move the weights by about one.
 _PRIOR = 10.0
-_HIDDEN = 64
-_EPOCHS = 200
-_PATIENCE = 60
-_RATE = 0.01
+# Passes compared with each other, what their agreement weighs, and the epochs it takes to count.
+_PASSES = 2
+_AGREEMENT = 3.0
+_WARM_UP = 100
 _KEEP = 0.95  # share of the running average of the weights that is old
 
 
 class Opinion(nn.Module):
-    r"""A network of one hidden layer on features averaged ``steps`` times over neighbours.
+    r"""A network of one hidden layer on features averaged over neighbours.
 
     .. math:: V\, \mathrm{relu}(S^{steps} X W + b) + c
+
+    A mixed view has the mean of :math:`S^0 X` to :math:`S^{steps} X` in place of the last, S then
+    being symmetric.
 
     Args:
         num_features: Width of the features X.
         num_classes: Number of classes.
-        steps: How often the average S over a node and its neighbours is taken.
+        view: What is seen: how often the average S over a node and its neighbours is taken.
     """
 
-    def __init__(self, num_features: int, num_classes: int, steps: int) -> None:
+    def __init__(self, num_features: int, num_classes: int, view: View) -> None:
         super().__init__()
-        self.steps = steps
-        self.weight = nn.Parameter(torch.empty(num_features, _HIDDEN))
-        self.bias = nn.Parameter(torch.zeros(_HIDDEN))
-        self.classifier = nn.Linear(_HIDDEN, num_classes)
+        self.view = view
+        self.weight = nn.Parameter(torch.empty(num_features, view.hidden))
+        self.bias = nn.Parameter(torch.zeros(view.hidden))
+        self.classifier = nn.Linear(view.hidden, num_classes)
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Draw all parameters."""
@@ -70,14 +103,32 @@ class Opinion(nn.Module):
             features: Features of all nodes.
             block: The whole graph.
             drop: Share of hidden values dropped.
-            generator: Source of that dropout; ``None`` switches it off.
+            generator: Source of that dropout and of who is silent; ``None`` switches both off.
         """
         # Averages of products are products of averages, and there are fewer columns afterwards.
         x = features.matmul(self.weight)
-        for _ in range(self.steps):
-            x = mean_aggregate(x, block)
-        logits: Tensor = self.classifier(hidden(x, self.bias, drop, generator))
+        if generator is not None and self.view.silent:
+            heard = uniform((len(x), 1), generator, x) >= self.view.silent
+            x = x * heard / (1 - self.view.silent)
+        seen = self._seen(x, block)
+        logits: Tensor = self.classifier(hidden(seen, self.bias, drop, generator))
         return logits
+
+    def _seen(self, x: Tensor, block: Block) -> Tensor:
+        """Return ``(num_nodes, hidden)`` what the view shows of one row a node."""
+        if not self.view.is_mixed:
+            for _ in range(self.view.steps):
+                x = mean_aggregate(x, block)
+            return x
+        # D^-1/2 A D^-1/2 to the k-th is D^1/2 (D^-1 A)^k D^-1/2: over many steps plain means let
+        # the nodes with most links drown the others.
+        root = torch.from_numpy(block.strengths).to(x).clamp_min(1e-12).sqrt().unsqueeze(1)
+        x = x / root
+        total = x
+        for _ in range(self.view.steps):
+            x = mean_aggregate(x, block)
+            total = total + x
+        return total * (self.view.gain / (self.view.steps + 1)) * root
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,27 +145,48 @@ class Opinions:
 
     @classmethod
     def learn(
-        cls, logits: Tensor, inputs: NodeInputs, block: Block, truth: Truth, seed: int
+        cls, inputs: NodeInputs, block: Block, truth: Truth, width: int, seed: int
     ) -> Opinions:
-        """Train both on the training labels; validation labels say when to stop and what counts.
+        """Train all on the training labels; validation labels say when to stop.
+
+        Args:
+            inputs: Inputs of all nodes.
+            block: The whole graph.
+            truth: Labels.
+            width: Number of classes.
+            seed: The run's seed.
+        """
+        held: dict[str, Opinion] = {}
+        views = _FEW_VIEWS if truth.is_few else _VIEWS
+        for name, view in views.items():
+            network = Opinion(inputs.num_features, width, view)
+            network.reset_parameters(torch_generator(derive_key(seed, "opinion", name)))
+            held[name] = _train(network, inputs, block, truth, derive_key(seed, "opinions", name))
+        return cls(held, torch.tensor([1.0, *(view.weight for view in views.values())]))
+
+    def weighed(self, logits: Tensor, inputs: NodeInputs, block: Block, truth: Truth) -> Opinions:
+        """Let the validation labels say what the network and each opinion count.
 
         Args:
             logits: ``(num_nodes, num_classes)`` what the network says.
             inputs: Inputs of all nodes.
             block: The whole graph.
             truth: Labels.
-            seed: The run's seed.
         """
-        held: dict[str, Opinion] = {}
-        for name, steps in _STEPS.items():
-            network = Opinion(inputs.num_features, logits.shape[1], steps)
-            network.reset_parameters(torch_generator(derive_key(seed, "opinion", name)))
-            held[name] = _train(network, inputs, block, truth, derive_key(seed, "opinions", name))
-        start = cls(held, torch.tensor(_WEIGHTS))
         if not len(truth.validation):
-            return start
-        said = start.said(logits, inputs, block)[:, truth.validation]
-        return cls(held, _weigh(said, truth.targets[truth.validation]))
+            return self
+        said = self.said(logits, inputs, block)[:, truth.validation].double()
+        wanted = truth.targets[truth.validation]
+        weights = weigh(said, wanted, self.weights.double(), _PRIOR)
+        return Opinions(self.networks, weights.float())
+
+    def expected(self, inputs: NodeInputs, block: Block, is_multi: bool) -> Tensor | None:
+        """Return ``(num_nodes, num_classes)`` what the far view expects, if there is one."""
+        if "far" not in self.networks:
+            return None
+        with torch.no_grad():
+            logits: Tensor = self.networks["far"](inputs.rows(None), block, 0.0, None)
+        return logits.sigmoid() if is_multi else logits.softmax(1)
 
     def said(self, logits: Tensor, inputs: NodeInputs, block: Block) -> Tensor:
         """Return ``(voices, num_nodes, num_classes)`` logits, the network's first."""
@@ -147,45 +219,29 @@ class Opinions:
     def from_state(cls, state: dict[str, Any]) -> Opinions | None:
         """Rebuild from saved tensors, ``None`` where a run has no opinions."""
         held: dict[str, Opinion] = {}
-        for name, steps in _STEPS.items():
+        for name, view in _FEW_VIEWS.items():
             prefix = f"opinions.{name}."
             own = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
             if not own:
-                return None
-            network = Opinion(len(own["weight"]), len(own["classifier.bias"]), steps)
+                continue
+            network = Opinion(len(own["weight"]), len(own["classifier.bias"]), view)
             network.load_state_dict({key: torch.as_tensor(value) for key, value in own.items()})
             held[name] = network.eval()
-        return cls(held, torch.as_tensor(state["opinions.weights"]))
-
-
-def _weigh(said: Tensor, wanted: Tensor) -> Tensor:
-    """Return the ``(voices,)`` weights, none below zero, under which labels are likeliest.
-
-    Args:
-        said: ``(voices, rows, num_classes)`` logits.
-        wanted: Labels of the rows.
-    """
-    prior = torch.tensor(_WEIGHTS, dtype=torch.float64)
-    return weigh(said, wanted, prior, _PRIOR).float()
+        return cls(held, torch.as_tensor(state["opinions.weights"])) if held else None
 
 
 def _train(network: Opinion, inputs: NodeInputs, block: Block, truth: Truth, key: Any) -> Opinion:
     """Train with dropout and keep the averaged weights that validate best."""
     count = len(truth.training)
     # Small graphs overfit; see the rates of the network itself.
-    drop = 0.5 if count < 10_000 else 0.3
-    decay = 5e-4 * min(1.0, 2708 / count) + 2e-5
-    optimizer = Adam([{"params": network.parameters(), "weight_decay": decay}], _RATE)
+    drop = 0.5 if count < 10_000 or truth.is_few else 0.3
+    decay = 5e-4 if truth.is_few else 5e-4 * min(1.0, 2708 / count) + 2e-5
+    optimizer = Adam([{"params": network.parameters(), "weight_decay": decay}], network.view.rate)
     average = {name: value.clone() for name, value in network.state_dict().items()}
     best, best_score, best_epoch = dict(average), (-1.0, 0.0), 0
-    wanted = truth.targets[truth.training]
-    for epoch in range(_EPOCHS):
-        step = derive_key(key, "step", epoch)
-        features = inputs.rows(None, drop, derive_key(step, "features"))
-        generator = make_source(derive_key(step, "hidden"), "cpu")
-        logits = network(features, block, drop, generator)[truth.training]
+    for epoch in range(network.view.epochs):
         optimizer.zero_grad(set_to_none=True)
-        class_loss(logits, wanted).backward()  # type: ignore[no-untyped-call]
+        _loss(network, inputs, block, truth, drop, epoch, key).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         keep = min(_KEEP, epoch / (epoch + 1))
         for name, value in network.state_dict().items():
@@ -196,10 +252,37 @@ def _train(network: Opinion, inputs: NodeInputs, block: Block, truth: Truth, key
         if score > best_score:
             best_score, best_epoch = score, epoch
             best = {name: value.clone() for name, value in average.items()}
-        if epoch - best_epoch >= _PATIENCE:
+        if epoch - best_epoch >= network.view.patience:
             break
     network.load_state_dict(best if len(truth.validation) else average)
     return network.eval()
+
+
+def _loss(
+    network: Opinion,
+    inputs: NodeInputs,
+    block: Block,
+    truth: Truth,
+    drop: float,
+    epoch: int,
+    key: Any,
+) -> Tensor:
+    """Return the class loss of an epoch's passes, and how far passes that differ are apart."""
+    said = []
+    passes = _PASSES if network.view.silent else 1
+    for number in range(passes):
+        step = derive_key(key, "step", epoch * passes + number)
+        features = inputs.rows(None, drop, derive_key(step, "features"))
+        generator = make_source(derive_key(step, "hidden"), "cpu")
+        said.append(network(features, block, drop, generator))
+    wanted = truth.targets[truth.training]
+    loss = torch.stack([class_loss(each[truth.training], wanted) for each in said]).mean()
+    if passes == 1:
+        return loss
+    chances = torch.stack(said).sigmoid() if truth.is_multi else torch.stack(said).softmax(2)
+    guess = sharpened(chances.detach().mean(0), truth.is_multi)
+    apart = (chances - guess).square().sum(2).mean()
+    return loss + _AGREEMENT * min(1.0, epoch / _WARM_UP) * apart
 
 
 def _score(

@@ -18,8 +18,6 @@ _GIB = 1 << 30
 # Sampled steps after which quality stops growing on the graphs we tried; larger graphs pass fewer
 # times over their nodes.
 _SAMPLED_STEPS = 6000
-# With labels to train on at fewer nodes than this share, they are few.
-_FEW_LABELS = 0.2
 # Full context tables beyond this take more memory than they are worth (A2).
 _FULL_TABLE_BYTES = 256 << 20
 
@@ -133,7 +131,7 @@ def plan_fit(
     if config.task == "classify" and graph.labels is not None:
         share = train.validation_share
         truth = Truth.split(graph.labels, config.seed, share, train_rows, validation_rows)
-        if int(truth.training.sum()) < _FEW_LABELS * n:
+        if truth.is_few:
             habits = _HABITS["few"]
             notes.append("few nodes have labels: more rests on contexts, and scores are spread")
         if residual is None:

@@ -22,6 +22,7 @@ from graphham.inference import full_batch, level_states
 from graphham.inputs import NodeInputs
 from graphham.keys import derive_key
 from graphham.layerwise import LayerWise
+from graphham.losses import sharpened
 from graphham.model import Batch, GraphHAMNet
 from graphham.nesting import groups_used, nesting_score
 from graphham.objective import Truth, loss_parts, total_loss
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
     from graphham.planning import Plan
     from graphham.runs import RunWriter
 
-# Squares the probabilities of a guess; a soft guess would teach nodes to be unsure.
-_SHARPEN = 2.0
 
 Status = Literal["complete", "interrupted"]
 
@@ -117,6 +116,8 @@ class Trainer:
         self.optimizer = make_optimizer(model, config)
         self.seeds: list[Tensor] | None = None
         self.guess: Tensor | None = None
+        # ``(num_nodes, num_classes)`` probabilities from elsewhere that guesses lean on by half.
+        self.expected: Tensor | None = None
         self.average: dict[str, Tensor] | None = None
         self.best: dict[str, Tensor] | None = None
         self.best_score: tuple[float, float] | None = None
@@ -310,8 +311,12 @@ class Trainer:
         assert isinstance(self.validator, LabelValidator)
         logits = self.validator.logits
         held = self.ranks.share_array(None if logits is None else logits.numpy())
-        surer = _SHARPEN * torch.from_numpy(held)
-        self.guess = surer.sigmoid() if self.truth.is_multi else surer.softmax(1)
+        is_multi = self.truth.is_multi
+        said = torch.from_numpy(held)
+        chances = said.sigmoid() if is_multi else said.softmax(1)
+        if self.expected is not None:
+            chances = (chances + self.expected) / 2
+        self.guess = sharpened(chances, is_multi)  # a soft guess would teach nodes to be unsure
 
     def _report(self, epoch: int) -> None:
         record = self.history[-1]
