@@ -11,6 +11,7 @@ from scipy.stats import chisquare
 from graphham.blocks import Block
 from graphham.errors import InputError
 from graphham.graph import build_graph
+from graphham.planted import planted_hierarchy
 from graphham.sampling import (
     NeighborSampler,
     derive_key,
@@ -315,3 +316,11 @@ def test_draws_stay_the_same_for_ever():
         [[[4, -1], [1, -1]], [[0, 6], [0, -1]]],
         [[4, 1, 2, 4]],
     )
+
+
+def test_many_walks_over_a_copy_are_those_over_the_graph_itself(monkeypatch):
+    graph = planted_hierarchy((2, 2), 60, mean_degree=6, seed=0).graph
+    rows = np.arange(60)
+    copied = walk_contexts(graph, rows, 20, 5, 3)
+    monkeypatch.setattr("graphham.sampling._COPIED_BYTES", 0)
+    np.testing.assert_array_equal(copied, walk_contexts(graph, rows, 20, 5, 3))

@@ -37,6 +37,8 @@ Key = int | np.integer[Any]
 _WALKERS = 64
 # Draws tried before a negative is picked by counting; only nodes linked to most others get there.
 _TRIES = 16
+# Graphs whose neighbour lists take more than this are walked where they are.
+_COPIED_BYTES = 256 << 20
 _NO_WEIGHTS = frozen(np.empty(0, dtype=np.float32))
 
 
@@ -159,15 +161,11 @@ def walk_contexts(graph: Graph, targets: Any, walks: int, steps: int, key: Key) 
     rows = _checked_rows(targets, graph)
     if walks < 0 or steps < 0:
         raise InputError(f"walks and steps must not be negative, got {walks} and {steps}")
-    return _walk(
-        frozen(graph.indptr, np.int64),
-        frozen(graph.indices),
-        _cumulative_weights(graph),
-        rows,
-        walks,
-        steps,
-        np.uint64(key),
-    )
+    bounds, entries = frozen(graph.indptr, np.int64), frozen(graph.indices)
+    if len(rows) * walks * steps >= graph.num_stored and entries.nbytes <= _COPIED_BYTES:
+        # Many walks read every entry anyway: a copy on large pages with narrow bounds pays at once.
+        bounds, entries = frozen(graph.indptr, np.uint32), frozen(np.array(graph.indices))
+    return _walk(bounds, entries, _cumulative_weights(graph), rows, walks, steps, np.uint64(key))
 
 
 def sample_negatives(graph: Graph, targets: Any, count: int, key: Key) -> Array:
@@ -335,8 +333,8 @@ def _walk(
             for w in range(group):
                 spot[w] = -1
                 if position[w] >= 0:
-                    low = indptr[position[w]]
-                    degree = indptr[position[w] + 1] - low
+                    low = np.int64(indptr[position[w]])
+                    degree = np.int64(indptr[position[w] + 1]) - low
                     if degree > 0:
                         bits = mix(walker_key[w], s)
                         if weighted:
