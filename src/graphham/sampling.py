@@ -353,7 +353,7 @@ def _walk(
 
 
 @jit
-def _heavier(sums: Array, low: int, degree: int, share: float) -> int:
+def _heavier(sums: Array, low: Any, degree: Any, share: float) -> int:
     """Return the first entry of a row whose running sum exceeds a share of the row's total."""
     bar = share * sums[low + degree - 1]
     left, right = 0, degree - 1
