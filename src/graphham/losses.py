@@ -149,7 +149,10 @@ def seed_loss(memberships: Sequence[Tensor], seeds: Sequence[Tensor]) -> Tensor:
 
 
 def class_loss(logits: Tensor, truth: Tensor) -> Tensor:
-    """Return cross-entropy for class codes, or per-label binary cross-entropy for a 0/1 matrix.
+    """Return cross-entropy for class codes, or binary cross-entropies of a 0/1 matrix.
+
+    The labels of a node are summed, not averaged: with many labels each would otherwise weigh
+    less than in a graph with few, and context and penalties would drown them.
 
     Args:
         logits: ``(nodes, num_classes)``.
@@ -159,7 +162,7 @@ def class_loss(logits: Tensor, truth: Tensor) -> Tensor:
         return logits.sum() * 0.0
     if truth.dim() == 1:
         return F.cross_entropy(logits, truth)
-    return F.binary_cross_entropy_with_logits(logits, truth)
+    return logits.shape[1] * F.binary_cross_entropy_with_logits(logits, truth)
 
 
 def sharpened(chances: Tensor, is_multi: bool) -> Tensor:
