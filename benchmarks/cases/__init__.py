@@ -27,7 +27,7 @@ class Case:
 _OWN, _PEERS = "own", "torch"
 _PAPER, _DEFAULT = {"preset": "paper"}, {"preset": "default"}
 CASES = {
-    "cora": Case("Cora, compiled against plain torch", "cora", _OWN, 1),
+    "cora": Case("Cora, compiled against plain torch", "cora", _OWN, 3),
     "sampling": Case("Neighbour sampling", "sampling", _PEERS, 2),
     "growth": Case("Cost against groups, width, heads and fan-out", "growth", _OWN, 3),
     "walks": Case("Random walks", "walks", _PEERS, 4),
