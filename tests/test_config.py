@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from graphham.config import (
     RunConfig,
     make_config,
-    preset_settings,
     read_config,
     setting_names,
 )
 from graphham.errors import InputError
+from graphham.presets import preset_settings
 
 
 def test_later_sources_win_and_none_is_skipped():

@@ -17,6 +17,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from graphham.errors import InputError
+from graphham.presets import merge, preset_settings
 
 Preset = Literal["default", "paper"]
 Task = Literal["embed", "classify"]
@@ -330,62 +331,6 @@ class RunConfig(_Section):
         return self.model_dump(mode="json", exclude_none=True)
 
 
-# What separates a preset from the field defaults above, by task.
-_CLASSIFY: dict[str, Any] = {
-    # Labels pull the levels apart more than contexts do, so the constraints weigh more.
-    "loss": {"must_link_weight": 5.0, "cannot_link_weight": 5.0},
-    "train": {
-        "average": 0.95,
-        "graft_at": 0.25,
-        "anchors": 512,
-    },
-}
-_PAPER: dict[str, Any] = {
-    "inputs": {"scaling": "row", "diffusion_steps": 0},
-    "model": {
-        "init": "glorot",
-        "residual": False,
-        "class_activation": "identity",
-        "opinions": False,
-        "class_steps": 0,
-        "membership_input": "state",
-        "affinity": "dot",
-        "straight_through": True,
-        "group_score": "additive",
-        "nesting": "none",
-        "neighbor_evidence": False,
-        "membership_temperature": 1.0,
-    },
-    "loss": {
-        "context": "skipgram",
-        "context_weight": 1.0,
-        "guess_weight": 0.0,
-        "walks": 50,
-        "must_link_weight": 1.0,
-        "cannot_link_weight": 0.1,
-        "violation": "pairs",
-        "balance_weight": 0.0,
-        "self_training_weight": 0.0,
-    },
-    "train": {
-        "epochs": 100,
-        "lr": 0.005,
-        "feature_dropout": 0.0,
-        "dropout": 0.2,
-        "edge_dropout": 0.0,
-        "weight_decay": 5e-4,
-    },
-}
-
-
-def preset_settings(preset: str, task: str) -> dict[str, Any]:
-    """Return what a preset sets for a task, as nested plain values."""
-    settings: dict[str, Any] = {"preset": preset, "task": task}
-    if preset == "paper":
-        return _merge(settings, _PAPER)
-    return _merge(settings, _CLASSIFY) if task == "classify" else settings
-
-
 def make_config(*sources: Mapping[str, Any], preset: str | None = None) -> RunConfig:
     """Build a config from a preset and further settings, later ones winning.
 
@@ -399,7 +344,7 @@ def make_config(*sources: Mapping[str, Any], preset: str | None = None) -> RunCo
     """
     given: dict[str, Any] = {}
     for source in sources:
-        given = _merge(given, _nested(source))
+        given = merge(given, _nested(source))
     if isinstance(given.get("graph"), Mapping):
         # The config.toml of a run also says which graph it was fitted to; that is no setting.
         del given["graph"]
@@ -411,7 +356,7 @@ def make_config(*sources: Mapping[str, Any], preset: str | None = None) -> RunCo
         raise InputError(f"there is no task {task!r}; choose embed or classify")
     given["preset"] = chosen
     try:
-        return RunConfig.model_validate(_merge(preset_settings(chosen, task), given))
+        return RunConfig.model_validate(merge(preset_settings(chosen, task), given))
     except ValidationError as error:
         raise InputError(_explain(error)) from None
 
@@ -445,23 +390,14 @@ def _nested(source: Mapping[str, Any]) -> dict[str, Any]:
         if value is None:
             continue
         if isinstance(value, Mapping):
-            out = _merge(out, {name: _nested(value)})
+            out = merge(out, {name: _nested(value)})
             continue
         *path, last = str(name).split(".")
         leaf: dict[str, Any] = {last: value}
         for part in reversed(path):
             leaf = {part: leaf}
-        out = _merge(out, leaf)
+        out = merge(out, leaf)
     return out
-
-
-def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    merged = dict(base)
-    for name, value in over.items():
-        inner = merged.get(name)
-        both = isinstance(inner, Mapping) and isinstance(value, Mapping)
-        merged[name] = _merge(inner, value) if both else value  # type: ignore[arg-type]
-    return merged
 
 
 def _explain(error: ValidationError) -> str:
