@@ -131,8 +131,8 @@ def test_with_few_labels_a_third_opinion_looks_far() -> None:
 def test_the_far_view_is_the_mean_of_symmetric_steps() -> None:
     graph, _ = two_sided(30)
     block = Block.full(graph)
-    view = View(3, is_mixed=True, gain=0.5, hidden=4)
-    network = Opinion(8, 2, view)
+    view = View(3, is_mixed=True, hidden=4)
+    network = Opinion(8, 2, view, 0.5)
     network.reset_parameters(torch.Generator().manual_seed(0))
     a = np.zeros((30, 30))  # links of several weights, and each node's link to itself
     assert block.weights is not None
