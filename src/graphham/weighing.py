@@ -56,18 +56,16 @@ def _likelihood(
         miss = chances - F.one_hot(wanted, logits.shape[1])
         means = (voices * chances).sum(2)
         bend = torch.einsum("vnc,nc,wnc->vw", voices, chances, voices) - means @ means.T
-        share = 1.0
     else:
         target = wanted.double()
         value = F.binary_cross_entropy_with_logits(logits, target, reduction="sum")
         chances = logits.sigmoid()
         miss = chances - target
         bend = torch.einsum("vnc,nc,wnc->vw", voices, chances * (1 - chances), voices)
-        share = 1 / logits.shape[1]
     slope = torch.einsum("vnc,nc->v", voices, miss)
     away = weights - prior
     return (
-        share * value + strength * away.square().sum(),
-        share * slope + 2 * strength * away,
-        share * bend + 2 * strength * torch.eye(len(weights), dtype=torch.float64),
+        value + strength * away.square().sum(),
+        slope + 2 * strength * away,
+        bend + 2 * strength * torch.eye(len(weights), dtype=torch.float64),
     )

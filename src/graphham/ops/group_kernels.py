@@ -298,9 +298,9 @@ def violation(
             other += upper[i, p] * upper[i, p]
             high[p] += upper[i, p]
         squares[0, i], squares[1, i] = square, other
-        same_low += square
-        same_high += other
-        own += square * (np.float32(1.0) - other)
+        same_low += float(square)
+        same_high += float(other)
+        own += float(square * (np.float32(1.0) - other))
     pairs = np.float64(rows) * np.float64(rows - 1)
     below_all, above_all, agree = 0.0, 0.0, 0.0
     for k in range(below):
