@@ -57,9 +57,15 @@ class View:
 _VIEWS = {"own": View(0), "around": View(2)}
 # A node with few labels near has to be reached over several links; withholding half of the nodes
 # makes passes differ, so that nodes without labels teach which answers hold (Feng et al. 2020).
-_FEW_VIEWS = {**_VIEWS, "far": View(8, True, 0.5, 1.0, (0.25, 0.5), 32, 0.03, 300, 150)}
-# How many validation labels it takes to move the weights by about one.
-_PRIOR = 10.0
+_FEW_VIEWS = {
+    "own": View(0, weight=0.25),
+    "around": View(2, weight=0.25),
+    "far": View(8, True, 0.5, 2.0, (0.25, 0.5), 32, 0.03, 300, 150),
+}
+# What the network counts before validation, and how many validation labels it takes to move the
+# weights by about one: with many labels to train on, and with few.
+_NETWORK = {False: 1.0, True: 0.5}
+_PRIOR = {False: 10.0, True: 100.0}
 # Passes compared with each other, what their agreement weighs, and the epochs it takes to count.
 _PASSES = 2
 _AGREEMENT = 3.0
@@ -173,7 +179,9 @@ class Opinions:
                 score = _train(network, inputs, block, truth, key)
                 if name not in held or score > best:
                     held[name], best = network.eval(), score
-        return cls(held, torch.tensor([1.0, *(view.weight for view in views.values())]))
+        return cls(
+            held, torch.tensor([_NETWORK[truth.is_few], *(view.weight for view in views.values())])
+        )
 
     def weighed(self, logits: Tensor, inputs: NodeInputs, block: Block, truth: Truth) -> Opinions:
         """Let the validation labels say what the network and each opinion count.
@@ -188,7 +196,7 @@ class Opinions:
             return self
         said = self.said(logits, inputs, block)[:, truth.validation].double()
         wanted = truth.targets[truth.validation]
-        weights = weigh(said, wanted, self.weights.double(), _PRIOR)
+        weights = weigh(said, wanted, self.weights.double(), _PRIOR[truth.is_few])
         return Opinions(self.networks, weights.float())
 
     def expected(self, inputs: NodeInputs, block: Block, is_multi: bool) -> Tensor | None:
