@@ -19,10 +19,9 @@ from graphham.inputs import (
     FeatureRows,
     NodeInputs,
     fit_inputs,
-    main_directions,
-    structural_features,
 )
 from graphham.ops import SparseMatrix
+from graphham.spectral import main_directions, structural_features
 from reference.graphs import planted, random_graph, relinked, with_features, without_features
 
 GRAPH = planted().graph

@@ -8,7 +8,7 @@ from graphham import inputs
 from graphham.config import InputConfig
 from graphham.draws import Draws, dropout
 from graphham.fitting import fit_graph
-from graphham.inputs import _scale_dense, _standard, fit_inputs, main_directions
+from graphham.inputs import _scale_dense, _standard, fit_inputs
 from graphham.mapped import (
     Buffers,
     MappedFeatures,
@@ -17,6 +17,7 @@ from graphham.mapped import (
     leading_directions,
     release,
 )
+from graphham.spectral import main_directions
 from graphham.store import open_store, write_store
 from reference.graphs import planted, small_config
 

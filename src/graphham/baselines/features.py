@@ -11,9 +11,10 @@ from torch import Tensor
 from graphham.config import InputConfig
 from graphham.errors import InputError
 from graphham.graph import Graph
-from graphham.inputs import FeatureMap, NodeInputs, fit_inputs, main_directions
+from graphham.inputs import FeatureMap, NodeInputs, fit_inputs
 from graphham.keys import derive_key
 from graphham.ops import SparseMatrix
+from graphham.spectral import main_directions
 
 _SCALINGS = ("auto", "none", "row", "tfidf", "standard")
 
