@@ -164,7 +164,8 @@ def reproduce(
         str | None, typer.Option("--methods", metavar="A,B", help="Only these methods.")
     ] = None,
     seeds: Annotated[
-        str | None, typer.Option("--seeds", metavar="0,1", help="Only these seeds.")
+        str | None,
+        typer.Option("--seeds", metavar="0,1", help="These seeds instead of the study's own."),
     ] = None,
     budget: Annotated[
         int | None,
