@@ -101,7 +101,7 @@ def test_a_fit_saves_what_it_was_told(is_on: bool) -> None:
     assert np.array_equal(again.confidence, fitted.result.confidence)
 
 
-def test_with_few_labels_a_third_opinion_looks_far() -> None:
+def test_with_few_labels_two_more_opinions_look_far() -> None:
     """A ring of two halves with five labels each: only who looks over many links can tell."""
     nodes = 400
     draw = np.random.default_rng(0)
@@ -124,15 +124,22 @@ def test_with_few_labels_a_third_opinion_looks_far() -> None:
     shares = [float((one == truth.targets).float().mean()) for one in said]
     assert right > 0.9
     assert right > shares[1] + 0.1  # own features alone
-    assert len(opinions.weights) == 4
+    assert len(opinions.weights) == 5
+    assert max(shares[3:]) > 0.9
+    again = Opinions.from_state(opinions.state())
+    assert again is not None
+    assert torch.equal(
+        again.joined(torch.zeros(nodes, 2), inputs, block),
+        opinions.joined(torch.zeros(nodes, 2), inputs, block),
+    )
     assert "far" not in learned(*two_sided(), torch.zeros(400, 2))[0].networks
 
 
 def test_the_far_view_is_the_mean_of_symmetric_steps() -> None:
     graph, _ = two_sided(30)
     block = Block.full(graph)
-    view = View(3, is_mixed=True, hidden=4)
-    network = Opinion(8, 2, view, 0.5)
+    view = View(3, is_mixed=True, gain=0.5, hidden=4)
+    network = Opinion(8, 2, view)
     network.reset_parameters(torch.Generator().manual_seed(0))
     a = np.zeros((30, 30))  # links of several weights, and each node's link to itself
     assert block.weights is not None

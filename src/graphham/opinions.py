@@ -3,7 +3,8 @@
 Attention layers mix what a node says of itself with what its neighbours say, and trained on few
 labels they rarely keep both apart. Two small networks that each see one side only make other
 mistakes than the large one, so the mean of all three is more often right than any of them. Where
-labels are few a third one looks further, and learns from all nodes by agreeing with itself.
+labels are few two more look further: one learns from all nodes by agreeing with itself, the other
+has hardly anything to learn (`outline.py`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from graphham.keys import derive_key, torch_generator
 from graphham.losses import class_loss, sharpened
 from graphham.objective import Truth
 from graphham.ops import mean_aggregate
+from graphham.outline import Outline, mixed_averages
 from graphham.weighing import weigh
 
 
@@ -35,8 +37,7 @@ class View:
             counted by the degrees of both its ends.
         silent: Share of the nodes whose features are withheld from a training pass.
         weight: What the opinion counts before the validation labels have been asked.
-        gains: Scales of what is seen, of which validation chooses: the smaller, the more the decay
-            of weights holds back.
+        gain: Scales what is seen: the smaller, the more the decay of weights holds back.
         hidden: Width of the hidden layer.
         rate: Step size.
         epochs: Most epochs of training.
@@ -47,7 +48,7 @@ class View:
     is_mixed: bool = False
     silent: float = 0.0
     weight: float = 0.5
-    gains: tuple[float, ...] = (1.0,)
+    gain: float = 1.0
     hidden: int = 64
     rate: float = 0.01
     epochs: int = 200
@@ -60,12 +61,13 @@ _VIEWS = {"own": View(0), "around": View(2)}
 _FEW_VIEWS = {
     "own": View(0, weight=0.25),
     "around": View(2, weight=0.25),
-    "far": View(8, True, 0.5, 2.0, (0.25, 0.5), 32, 0.03, 300, 150),
+    "far": View(8, True, 0.5, 1.0, 0.25, 32, 0.03, 300, 100),
 }
 # What the network counts before validation, and how many validation labels it takes to move the
 # weights by about one: with many labels to train on, and with few.
 _NETWORK = {False: 1.0, True: 0.5}
-_PRIOR = {False: 10.0, True: 100.0}
+_PRIOR = {False: 10.0, True: 30.0}
+_OUTLINE = 1.0  # what the outline counts before validation
 # Passes compared with each other, what their agreement weighs, and the epochs it takes to count.
 _PASSES = 2
 _AGREEMENT = 3.0
@@ -85,16 +87,11 @@ class Opinion(nn.Module):
         num_features: Width of the features X.
         num_classes: Number of classes.
         view: What is seen: how often the average S over a node and its neighbours is taken.
-        gain: Scales what a mixed view shows.
     """
 
-    gain: Tensor
-
-    def __init__(self, num_features: int, num_classes: int, view: View, gain: float = 1.0) -> None:
+    def __init__(self, num_features: int, num_classes: int, view: View) -> None:
         super().__init__()
         self.view = view
-        if view.is_mixed:
-            self.register_buffer("gain", torch.tensor(gain))
         self.weight = nn.Parameter(torch.empty(num_features, view.hidden))
         self.bias = nn.Parameter(torch.zeros(view.hidden))
         self.classifier = nn.Linear(view.hidden, num_classes)
@@ -132,15 +129,7 @@ class Opinion(nn.Module):
             for _ in range(self.view.steps):
                 x = mean_aggregate(x, block)
             return x
-        # D^-1/2 A D^-1/2 to the k-th is D^1/2 (D^-1 A)^k D^-1/2: over many steps plain means let
-        # the nodes with most links drown the others.
-        root = torch.from_numpy(block.strengths).to(x).clamp_min(1e-12).sqrt().unsqueeze(1)
-        x = x / root
-        total = x
-        for _ in range(self.view.steps):
-            x = mean_aggregate(x, block)
-            total = total + x
-        return total * (self.gain / (self.view.steps + 1)) * root
+        return mixed_averages(x, block, self.view.steps) * self.view.gain
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +141,7 @@ class Opinions:
         weights: What the network and each opinion count.
     """
 
-    networks: dict[str, Opinion]
+    networks: dict[str, Opinion | Outline]
     weights: Tensor
 
     @classmethod
@@ -168,20 +157,19 @@ class Opinions:
             width: Number of classes.
             seed: The run's seed.
         """
-        held: dict[str, Opinion] = {}
+        held: dict[str, Opinion | Outline] = {}
         views = _FEW_VIEWS if truth.is_few else _VIEWS
         for name, view in views.items():
-            best = (-1.0, 0.0)
-            for gain in view.gains if len(truth.validation) else view.gains[:1]:
-                network = Opinion(inputs.num_features, width, view, gain)
-                network.reset_parameters(torch_generator(derive_key(seed, "opinion", name)))
-                key = derive_key(seed, "opinions", name)
-                score = _train(network, inputs, block, truth, key)
-                if name not in held or score > best:
-                    held[name], best = network.eval(), score
-        return cls(
-            held, torch.tensor([_NETWORK[truth.is_few], *(view.weight for view in views.values())])
-        )
+            network = Opinion(inputs.num_features, width, view)
+            network.reset_parameters(torch_generator(derive_key(seed, "opinion", name)))
+            _train(network, inputs, block, truth, derive_key(seed, "opinions", name))
+            held[name] = network.eval()
+        weights = [_NETWORK[truth.is_few], *(view.weight for view in views.values())]
+        if truth.is_few:
+            key = derive_key(seed, "opinion", "outline")
+            held["outline"] = Outline.learn(inputs, block, truth, width, key).eval()
+            weights.append(_OUTLINE)
+        return cls(held, torch.tensor(weights))
 
     def weighed(self, logits: Tensor, inputs: NodeInputs, block: Block, truth: Truth) -> Opinions:
         """Let the validation labels say what the network and each opinion count.
@@ -200,12 +188,13 @@ class Opinions:
         return Opinions(self.networks, weights.float())
 
     def expected(self, inputs: NodeInputs, block: Block, is_multi: bool) -> Tensor | None:
-        """Return ``(num_nodes, num_classes)`` what the far view expects, if there is one."""
-        if "far" not in self.networks:
+        """Return ``(num_nodes, num_classes)`` what the views made for few labels expect, if any."""
+        asked = [self.networks[name] for name in ("far", "outline") if name in self.networks]
+        if not asked:
             return None
         with torch.no_grad():
-            logits: Tensor = self.networks["far"](inputs.rows(None), block, 0.0, None)
-        return logits.sigmoid() if is_multi else logits.softmax(1)
+            said = torch.stack([each(inputs.rows(None), block, 0.0, None) for each in asked])
+        return (said.sigmoid() if is_multi else said.softmax(2)).mean(0)
 
     def said(self, logits: Tensor, inputs: NodeInputs, block: Block) -> Tensor:
         """Return ``(voices, num_nodes, num_classes)`` logits, the network's first."""
@@ -237,22 +226,25 @@ class Opinions:
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Opinions | None:
         """Rebuild from saved tensors, ``None`` where a run has no opinions."""
-        held: dict[str, Opinion] = {}
-        for name, view in _FEW_VIEWS.items():
+        held: dict[str, Opinion | Outline] = {}
+        for name in (*_FEW_VIEWS, "outline"):
             prefix = f"opinions.{name}."
             own = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
             if not own:
                 continue
-            network = Opinion(len(own["weight"]), len(own["classifier.bias"]), view)
-            network.load_state_dict({key: torch.as_tensor(value) for key, value in own.items()})
-            held[name] = network.eval()
+            if name == "outline":
+                width, classes = own["weight"].shape
+                held[name] = Outline(len(own["directions"]), classes, width)
+            else:
+                shape = len(own["weight"]), len(own["classifier.bias"])
+                held[name] = Opinion(*shape, _FEW_VIEWS[name])
+            held[name].load_state_dict({key: torch.as_tensor(value) for key, value in own.items()})
+            held[name].eval()
         return cls(held, torch.as_tensor(state["opinions.weights"])) if held else None
 
 
-def _train(
-    network: Opinion, inputs: NodeInputs, block: Block, truth: Truth, key: Any
-) -> tuple[float, float]:
-    """Train with dropout, keep the averaged weights that validate best, and return their score."""
+def _train(network: Opinion, inputs: NodeInputs, block: Block, truth: Truth, key: Any) -> None:
+    """Train with dropout and keep the averaged weights that validate best."""
     count = len(truth.training)
     # Small graphs overfit; see the rates of the network itself.
     drop = 0.5 if count < 10_000 or truth.is_few else 0.3
@@ -276,7 +268,6 @@ def _train(
         if epoch - best_epoch >= network.view.patience:
             break
     network.load_state_dict(best if len(truth.validation) else average)
-    return best_score
 
 
 def _loss(

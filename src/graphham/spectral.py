@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -77,16 +78,35 @@ def main_directions(x: Any, dim: int, key: Any) -> Floats:
 
     Randomised subspace iteration: a few products with ``x`` and its transpose, linear in entries.
     """
-    rows, columns = x.shape
+    return leading_directions(lambda v: x @ v, lambda q: x.T @ q, x.shape, dim, key)
+
+
+def leading_directions(
+    forth: Callable[[Floats], Any],
+    back: Callable[[Floats], Any],
+    shape: tuple[int, int],
+    dim: int,
+    key: Any,
+) -> Floats:
+    """Return the ``(columns, dim)`` leading right singular vectors of a matrix known by products.
+
+    Args:
+        forth: Multiplies ``(columns, k)`` by the matrix.
+        back: Multiplies ``(rows, k)`` by its transpose.
+        shape: Its rows and columns.
+        dim: Most directions.
+        key: Where the search begins.
+    """
+    rows, columns = shape
     width = min(dim, rows, columns)
     if columns <= width:
         return np.eye(columns, dtype=np.float32)
     start = numpy_generator(key).standard_normal((columns, min(width + _OVERSAMPLE, columns)))
-    q = x @ start.astype(np.float32)
+    q = forth(start.astype(np.float32))
     for _ in range(_POWER_STEPS):
-        q = x @ _spanning(x.T @ _spanning(q))
+        q = forth(_spanning(back(_spanning(q))))
     q = _orthonormal(q)
-    _, _, right = np.linalg.svd(np.asarray(x.T @ q).T, full_matrices=False)
+    _, _, right = np.linalg.svd(np.asarray(back(q)).T, full_matrices=False)
     return np.ascontiguousarray(right[:width].T, dtype=np.float32)
 
 
