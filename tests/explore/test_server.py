@@ -244,3 +244,19 @@ def test_the_first_answers_wait_for_no_library_they_do_not_need(modules: str, sp
     code = f"import sys; from graphham.explore import {modules}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not set(spared.split()) & set(done.stdout.split())
+
+
+def test_a_run_is_read_without_pandas_which_stays_to_be_had(small_run: Path) -> None:
+    code = f"""
+import sys
+from graphham.explore.launch import spare_pandas
+spare_pandas()
+from graphham.explore.answers import Explorer
+explorer = Explorer({str(small_run)!r})
+explorer.overview(), explorer.points(), explorer.node(0, waits=False)
+print("pandas" in sys.modules)
+import pandas
+print(len(pandas.Series([1, 2])))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "2"]

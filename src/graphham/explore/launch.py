@@ -141,6 +141,7 @@ class _Reader(threading.Thread):
     def run(self) -> None:
         """Read; a run that cannot be read ends the server."""
         try:
+            spare_pandas()
             self._explorer = _read(self._run, self._graph, self._answers)
         except Exception as error:
             self.error = error
@@ -159,6 +160,33 @@ class _Reader(threading.Thread):
             # Numerical code in a thread cannot be stopped and would be aborted with a message that
             # frightens people. Files are replaced whole, so nothing is cut short.
             os._exit(0)
+
+
+def spare_pandas() -> None:
+    """Keep pyarrow from loading pandas, a quarter of a second of which the explorer uses nothing.
+
+    On its first conversion pyarrow looks for pandas, and remembers if there was none. Only for a
+    process of our own: whoever works in a notebook may want frames from pyarrow.
+    """
+    import pyarrow as pa
+
+    if "pandas" in sys.modules:
+        return
+    veil = _Veil()
+    sys.meta_path.insert(0, veil)
+    try:
+        pa.array([0])
+    finally:
+        sys.meta_path.remove(veil)
+
+
+class _Veil:
+    """Lets nobody find pandas."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        """Answer the import system."""
+        if name == "pandas":
+            raise ImportError("not needed here", name=name)
 
 
 def _make_server(port: int, answers: Future[App]) -> Any:
