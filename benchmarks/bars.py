@@ -236,6 +236,15 @@ BARS = [
         2,
     ),
     Bar(
+        "the same in the edges that an epoch samples",
+        "",
+        1.1,
+        False,
+        "",
+        _exponent("scaling", "epoch-together-work"),
+        2,
+    ),
+    Bar(
         "exponent of reading all nodes, 10^5 to 10^8 edges",
         "",
         1.1,

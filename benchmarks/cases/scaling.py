@@ -33,17 +33,15 @@ def measure(context: Context, cost: str = "epoch") -> Result:
         edges = [graphs.Recipe(200_000, degree) for degree in (5.0, 15.0, 50.0, 150.0)]
         nodes = [graphs.sized(10_000_000, degree) for degree in (100.0, 33.0, 10.0, 5.0)]
     if cost == "epoch":
-        result.curves += [
-            _epochs(
-                context, result, together, "epoch-together", "edges", "nodes and edges together"
-            ),
-        ]
+        result.curves += _epochs(
+            context, result, together, "epoch-together", "edges", "nodes and edges together"
+        )
     else:
         result.curves += [
             _reads(context, together, "read-together", "edges", "nodes and edges together"),
             _reads(context, edges, "read-edges", "edges", "edges alone, 200,000 nodes"),
             _reads(context, nodes, "read-nodes", "nodes", "nodes alone, 10 million edges"),
-            _epochs(
+            *_epochs(
                 context, result, nodes, "epoch-nodes", "nodes", "nodes alone, 10 million edges"
             ),
         ]
@@ -65,16 +63,19 @@ def _epochs(
     name: str,
     label: str,
     what: str,
-) -> Curve:
+) -> list[Curve]:
+    """Return an epoch's cost against the graph's size, and against the edges it samples."""
     settings = training_settings("paper", model__group_init="random")
     steps = context.pick(4, 1)
     sides: dict[str, Side] = {}
     sizes: list[float] = []
     counts: list[int] = []
+    sampled: list[float] = []
     for number, recipe in enumerate(recipes):
         trainer = make_trainer(graphs.load(recipe), settings)
         sizes.append(_size(trainer.graph, label))
         counts.append(trainer.graph.num_nodes)
+        sampled.append(_sampled_edges(trainer))
         sides[str(number)] = _side(trainer, steps)
     samples = interleave(sides, context.rounds(3))
     cost = [[sample.cpu for sample in samples[side]] for side in sides]
@@ -83,10 +84,22 @@ def _epochs(
     result.notes.append(
         f"{what}: a step takes {', '.join(f'{1e3 * c:.0f}' for c in each)} CPU-ms from the "
         "smallest graph to the largest, because the neighbourhoods of a small graph's targets "
-        "overlap; with fan-outs that is bounded, and so an epoch is linear in the end"
+        "overlap; with fan-outs that is bounded, and so an epoch is linear in the end. Against the "
+        "edges an epoch samples, which is the work it does, the second curve has its exponent"
     )
     unit = "directed edges" if label == "edges" else "nodes"
-    return Curve(name, f"epoch against {what}", unit, sizes, "CPU-seconds an epoch", cost)
+    paid = "CPU-seconds an epoch"
+    work = Curve(
+        f"{name}-work", f"epoch against its work, {what}", "sampled edges", sampled, paid, cost
+    )
+    return [Curve(name, f"epoch against {what}", unit, sizes, paid, cost), work]
+
+
+def _sampled_edges(trainer: Any) -> float:
+    """Return the edges of an epoch's blocks, from one step's."""
+    step = draw_step(trainer, 0)
+    edges = sum(len(block.indices) for block in step.batch.blocks)
+    return float(edges * trainer.graph.num_nodes / trainer.config.train.batch_size)
 
 
 def _side(trainer: Any, steps: int) -> Side:

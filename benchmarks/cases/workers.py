@@ -8,6 +8,7 @@ import os
 import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import torch
@@ -57,8 +58,10 @@ def _add_processes(context: Context, result: Result, recipe: graphs.Recipe) -> N
     sides: dict[str, Side] = {
         OURS: lambda: _job(2, store, steps),
         "one process": lambda: _job(1, store, steps),
+        "apart": lambda: _apart(store, steps),
     }
     samples = interleave(sides, context.rounds(3), warm=False)
+    apart = samples.pop("apart")
     result.comparisons.append(
         Comparison.of("processes", "two processes, 512 seeds in 2 shards", "steps", 1, samples)
     )
@@ -82,10 +85,28 @@ def _add_processes(context: Context, result: Result, recipe: graphs.Recipe) -> N
             [2 * alone.cpu / both.cpu for alone, both in pairs],
         )
     )
+    result.values.append(
+        Value(
+            "processes-roof",
+            "speed-up of two jobs that share nothing (2 x wall of one alone / of both)",
+            "x",
+            [
+                2 * alone.wall / both.wall
+                for alone, both in zip(samples["one process"], apart, strict=True)
+            ],
+        )
+    )
     result.notes.append(
         "jobs start anew every round and only their steps are timed; on a machine whose two cores "
         "are busy the wall ratio says more about the others than about us"
     )
+
+
+def _apart(store: str, steps: int) -> Sample:
+    """Run the job of one process twice at once: what the two cores can give at most."""
+    with ThreadPoolExecutor(2) as pool:
+        both = list(pool.map(lambda _: _job(1, store, steps), range(2)))
+    return Sample(sum(one.cpu for one in both), max(one.wall for one in both))
 
 
 def _job(count: int, store: str, steps: int) -> Sample:
