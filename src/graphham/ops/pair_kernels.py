@@ -163,3 +163,45 @@ def pair_gradients(keys: Array, slopes: Array, target: Array, scale: float) -> t
         for d in range(dim):
             grads[place, d] += slope * target[a, d]
     return rows, grads
+
+
+@jit
+def row_update(
+    order: Array, rows: Array, grads: Array, lr: float, weight: Array, squares: Array
+) -> None:
+    """Take one row-wise Adagrad step on every row named, adding up the gradients of equal ones.
+
+    Args:
+        order: ``(count,)`` places of ``rows`` in ascending order, equal rows as they came.
+        rows: ``(count,)`` int64 rows of the table.
+        grads: ``(count, dim)`` gradients.
+        lr: Learning rate.
+        weight: ``(table rows, dim)``, changed in place.
+        squares: ``(table rows,)``, changed in place.
+    """
+    dim = weight.shape[1]
+    grad = np.empty(dim, dtype=np.float32)
+    rate = np.float32(lr)
+    k = 0
+    while k < len(order):
+        if k + _AHEAD < len(order):
+            later = order[k + _AHEAD]
+            prefetch(squares, rows[later])
+            for line in range(0, dim, 16):
+                prefetch(grads, later * dim + line)
+                prefetch(weight, rows[later] * dim + line)
+        row = rows[order[k]]
+        for d in range(dim):
+            grad[d] = grads[order[k], d]
+        k += 1
+        while k < len(order) and rows[order[k]] == row:
+            for d in range(dim):
+                grad[d] += grads[order[k], d]
+            k += 1
+        power = np.float32(0.0)
+        for d in range(dim):
+            power += grad[d] * grad[d]
+        squares[row] += power / np.float32(dim)
+        step = rate / (np.sqrt(squares[row]) + np.float32(1e-8))
+        for d in range(dim):
+            weight[row, d] -= step * grad[d]

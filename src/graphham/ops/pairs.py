@@ -54,6 +54,30 @@ class PairGradient:
         return torch.from_numpy(rows), torch.from_numpy(grads)
 
 
+def update_rows(weight: Tensor, squares: Tensor, rows: Tensor, grads: Tensor, lr: float) -> None:
+    """Take one row-wise Adagrad step in place; gradients of one row are added in their order.
+
+    Args:
+        weight: ``(table rows, dim)`` table.
+        squares: ``(table rows,)`` mean squares of the gradients so far.
+        rows: ``(count,)`` rows of the table, in any order, also repeated.
+        grads: ``(count, dim)`` their gradients.
+        lr: Learning rate.
+    """
+    if weight.device.type == "cpu":
+        named = frozen(rows.numpy(), np.int64)
+        order = np.argsort(named, kind="stable")
+        kernels.row_update(
+            frozen(order), named, readable(grads), lr, weight.numpy(), squares.numpy()
+        )
+        return
+    unique, place = torch.unique(rows, return_inverse=True)
+    total = grads.new_zeros(len(unique), grads.shape[1]).index_add_(0, place, grads)
+    squares[unique] += total.square().mean(1)
+    scale = lr / (squares[unique].sqrt() + 1e-8)
+    weight[unique] -= scale[:, None] * total
+
+
 def pair_loss(
     target: Tensor, gate: Tensor | None, values: Tensor, rows: Tensor, sign: float
 ) -> tuple[Tensor, PairGradient | None]:

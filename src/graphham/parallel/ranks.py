@@ -97,8 +97,17 @@ class Ranks:
         Args:
             parts: One tensor per process, of the same type and width; lengths may differ.
         """
+        got, counts = self._swap(parts)
+        return list(torch.split(got, counts))
+
+    def swap(self, parts: Sequence[Tensor]) -> Tensor:
+        """Do as :meth:`exchange`, and return what came in one piece."""
+        return self._swap(parts)[0]
+
+    def _swap(self, parts: Sequence[Tensor]) -> tuple[Tensor, list[int]]:
+        """Return what came, and how much of it from each process."""
         if self.count == 1:
-            return [parts[0]]
+            return parts[0], [len(parts[0])]
         import torch.distributed as dist
 
         device = parts[0].device
@@ -110,7 +119,7 @@ class Ranks:
             sent = torch.cat(list(parts)).to(self.device)
             got = sent.new_empty(sum(counts), *sent.shape[1:])
             dist.all_to_all_single(got, sent, counts, [len(part) for part in parts])
-        return list(torch.split(got.to(device), counts))
+        return got.to(device), counts
 
     def tell(self, values: Any = None) -> Any:
         """Return to every process what the first one says; plain JSON values only."""

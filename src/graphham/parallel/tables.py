@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from graphham.keys import derive_key, torch_generator
-from graphham.ops.pairs import PairGradient, pair_loss
+from graphham.ops.pairs import PairGradient, pair_loss, update_rows
 from graphham.parallel.ranks import Ranks
 
 # Rows are drawn in blocks by key, so that a process draws its own range and nothing else.
@@ -62,7 +62,7 @@ class RowShards:
         self._nodes = torch.unique(found[found >= 0])
         asked = self.ranks.exchange(self._by_owner(self._nodes))
         local = [self.weight[self._expanded(part - self.first)] for part in asked]
-        self._vectors = torch.cat(self.ranks.exchange(local))
+        self._vectors = self.ranks.swap(local)
 
     def look_up(self, rows: Tensor) -> Tensor:
         """Return ``(len(rows), width)`` fetched vectors that collect a gradient."""
@@ -87,7 +87,7 @@ class RowShards:
         return loss
 
     def end_shard(self) -> None:
-        """Add up the gradients of one shard's look-ups, in the order in which they were made."""
+        """Keep the gradients of one shard's look-ups, in the order in which they were made."""
         held: list[tuple[Tensor, Tensor]] = []
         for one in self._looked_up:
             if isinstance(one, PairGradient):
@@ -98,37 +98,23 @@ class RowShards:
             elif one[1].grad is not None:
                 held.append((one[0], one[1].grad))
         self._looked_up.clear()
-        if held:
-            rows = torch.cat([rows for rows, _ in held])
-            self._gradients.append(_summed(rows, torch.cat([grad for _, grad in held])))
+        self._gradients += held
 
     def step(self, lr: float) -> None:
         """Send the shards' gradients to the owners of their rows and update the own rows."""
-        rows = [torch.empty(0, dtype=torch.long, device=self.weight.device)]
-        grads = [self.weight[:0]]
-        rows += [part for part, _ in self._gradients]
-        grads += [grad for _, grad in self._gradients]
+        # The rows of every part ascend, so what an owner gets of it is one piece.
+        bounds = torch.tensor(self.bounds, device=self.weight.device) * self.per_node
+        cuts = [torch.searchsorted(rows, bounds).tolist() for rows, _ in self._gradients]
+        none = torch.empty(0, dtype=torch.long, device=self.weight.device)
+        rows, grads = [], []
+        for owner in range(self.ranks.count):
+            pieces = [slice(cut[owner], cut[owner + 1]) for cut in cuts]
+            parts = list(zip(self._gradients, pieces, strict=True))
+            rows.append(torch.cat([none, *(part[0][piece] for part, piece in parts)]))
+            grads.append(torch.cat([self.weight[:0], *(part[1][piece] for part, piece in parts)]))
         self._gradients.clear()
-        all_rows, all_grads = torch.cat(rows), torch.cat(grads)
-        # Stable: within an owner's part the order of shards stays.
-        owner = self._owner(all_rows // self.per_node)
-        order = torch.sort(owner, stable=True).indices
-        counts = torch.bincount(owner, minlength=self.ranks.count).tolist()
-        sent_rows = torch.split(all_rows[order], counts)
-        sent_grads = torch.split(all_grads[order], counts)
-        got_rows = torch.cat(self.ranks.exchange(sent_rows))
-        got_grads = torch.cat(self.ranks.exchange(sent_grads))
-        if not len(got_rows):
-            return
-        unique, grad = _summed(got_rows, got_grads)
-        own = unique - self.first * self.per_node
-        self.squares[own] += grad.square().mean(1)
-        scale = lr / (self.squares[own].sqrt() + 1e-8)
-        self.weight[own] -= scale[:, None] * grad
-
-    def _owner(self, nodes: Tensor) -> Tensor:
-        bounds = torch.tensor(self.bounds[1:], device=nodes.device)
-        return torch.searchsorted(bounds, nodes, right=True)
+        got = self.ranks.swap(rows) - self.first * self.per_node
+        update_rows(self.weight, self.squares, got, self.ranks.swap(grads), lr)
 
     def _by_owner(self, nodes: Tensor) -> list[Tensor]:
         """Cut sorted nodes into the parts of each owner."""
@@ -138,10 +124,3 @@ class RowShards:
     def _expanded(self, nodes: Tensor) -> Tensor:
         columns = torch.arange(self.per_node, device=nodes.device)
         return (nodes[:, None] * self.per_node + columns).reshape(-1)
-
-
-def _summed(rows: Tensor, grads: Tensor) -> tuple[Tensor, Tensor]:
-    """Return distinct rows and the sum of their gradients, added in the given order."""
-    unique, place = torch.unique(rows, return_inverse=True)
-    total = grads.new_zeros(len(unique), grads.shape[1])
-    return unique, total.index_add_(0, place, grads)
