@@ -27,6 +27,7 @@ from graphham.evaluate.splits import PROTOCOLS
 from graphham.evaluate.studies import load_study, study_names
 from graphham.evaluate.summaries import commits, read_summaries
 from graphham.evaluate.tables import Column, Table, join_markdown
+from graphham.evaluate.verdict import verdict_section
 
 OURS = "graphham"
 
@@ -54,7 +55,7 @@ def results_text(root: str | Path) -> str:
     # Surfaces vary the settings on purpose; their cells are no part of any mean.
     plain = {name: rows for name, rows in studies.items() if not name.startswith("figure")}
     measured = {Cell.from_dict(r["cell"]).key: r for rows in plain.values() for r in rows}
-    parts = [_head(measured), _goals(measured), _losses(measured)]
+    parts = [_head(measured), _goals(measured), verdict_section(measured), _losses(measured)]
     seen: set[str] = set()
     for name in sorted(studies, key=_rank):
         if studies[name]:
