@@ -127,6 +127,9 @@ class ModelConfig(_Section):
     membership_temperature: float = Field(
         1.5, gt=0, description="softens reported memberships: neighbours are not independent"
     )
+    training_temperature: float = Field(
+        1.0, gt=0, description="softens memberships while the constraints train them"
+    )
 
 
 class LossConfig(_Section):
@@ -157,8 +160,8 @@ class LossConfig(_Section):
         "cumulative", description="layer l predicts nodes within l steps, at l steps, or all (A6)"
     )
     walks: int = Field(1, ge=1, le=1000, description="walks per node and epoch")
-    must_link_weight: float = Field(0.5, ge=0, description="gamma (E13)")
-    cannot_link_weight: float = Field(0.5, ge=0, description="beta (E13)")
+    must_link_weight: float = Field(5.0, ge=0, description="gamma (E13)")
+    cannot_link_weight: float = Field(5.0, ge=0, description="beta (E13)")
     violation: Literal["chance", "pairs", "set"] = Field(
         "chance",
         description="violation mass divided by what independent levels would give, by the number "

@@ -289,7 +289,12 @@ class GraphHAMNet(nn.Module):
         """
         out: list[tuple[Tensor, Tensor]] = []
         listens = self.is_seeded and self.config.model.neighbor_evidence
-        temperature = self.config.model.membership_temperature if self.is_seeded else 1.0
+        # Sharper in training: what is nearly certain should agree between the levels too.
+        settings = self.config.model
+        softened = (
+            settings.training_temperature if self.training else settings.membership_temperature
+        )
+        temperature = softened if self.is_seeded else 1.0
         for level, affinity in enumerate(affinities):
             own = affinity[: block.num_targets]
             table = self.get_buffer(f"link_table_{level}")

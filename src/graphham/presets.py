@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 _CLASSIFY: dict[str, Any] = {
-    # Labels pull the levels apart more than contexts do, so the constraints weigh more.
-    "loss": {"must_link_weight": 5.0, "cannot_link_weight": 5.0},
+    "model": {"training_temperature": 1.5},
     "train": {
         "average": 0.95,
         "graft_at": 0.25,
