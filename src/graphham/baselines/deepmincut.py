@@ -17,8 +17,8 @@ the method. Unclear, and decided here:
 
 - Features. GraphHAM says the method reads none, yet its numbers look like those of a version that
   does. ``deepmincut`` reads none, ``deepmincut-features`` does; report both. On Cora with 128
-  communities (printed: 0.840) they reached accuracies of 0.841 and 0.869 on a fold that was looked
-  at while settling the defaults, and 0.808 and 0.860 on a fresh one.
+  communities (printed: 0.840) the table reached accuracies of 0.841 on a fold that was looked at
+  while settling the defaults, and 0.808 on a fresh one; RESULTS.md has all folds of both.
 - Noise. The form found elsewhere perturbs ``H`` with Gumbel noise. It costs accuracy (a prototype
   of ours fell from 0.76 to 0.65 on Cora), so it is off; ``noise=True`` has it.
 - Empty communities. In a cut over ``q_k`` a community of nobody counts 0 / 0. Here its kept share
@@ -127,7 +127,7 @@ class DeepMinCut(LabelFreeMethod):
     Args:
         features: Compute the logits from features by two convolutions instead of one row per node.
         steps: Adam steps.
-        lr: Adam learning rate; 0.05 for the table and 0.005 for the convolutions when not given.
+        lr: Adam learning rate; 0.05 for the table and 0.002 for the convolutions when not given.
         temperature: Of the softmax.
         noise: Add Gumbel noise to the logits in training.
         balance: Weight of the balance term.
@@ -242,7 +242,7 @@ class DeepMinCut(LabelFreeMethod):
             rows = inputs.rows(None, self.dropout, derive_key(self.seed, "features", step))
             return net.encode(rows, blocks, generator)
 
-        self._descend(list(net.parameters()), logits, adjacency, self.lr or 0.005, listener)
+        self._descend(list(net.parameters()), logits, adjacency, self.lr or 0.002, listener)
         self._net = net.eval()
         return encode_all(self._net, graph, inputs)
 
