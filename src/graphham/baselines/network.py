@@ -195,8 +195,12 @@ class NetworkMethod(Method):
     def _transform(self, graph: Graph) -> Floats:
         known = self.ids_.find(graph.ids) if self._features.is_structural else None
         with single_threaded():
-            inputs = self._features.apply(graph, known)
+            inputs = self._shown(self._features.apply(graph, known))
             return encode_all(self._net, graph, inputs).numpy().astype(np.float32)
+
+    def _shown(self, inputs: NodeInputs) -> NodeInputs:
+        """Return what the network is shown of scaled features."""
+        return inputs
 
     def _state(self) -> dict[str, Any]:
         weights = {f"model.{k}": v for k, v in self._net.state_dict().items()}
