@@ -6,6 +6,7 @@ features, as named), never labels.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -107,7 +108,10 @@ def _ward(graph: Graph, groups: list[int], seed: int) -> Peer:
     from sknetwork.embedding import Spectral
 
     size = min(20, graph.num_nodes - 2)
-    vectors = Spectral(size).fit_transform(_undirected(graph))
+    with warnings.catch_warnings():
+        # It builds a matrix in a way that SciPy means to change; nobody here can do anything.
+        warnings.simplefilter("ignore", FutureWarning)
+        vectors = Spectral(size).fit_transform(_undirected(graph))
     return _ward_tree(np.asarray(vectors), _undirected(graph), groups)
 
 
@@ -123,8 +127,6 @@ def _ward_walks(graph: Graph, groups: list[int], seed: int) -> Peer:
 
 
 def _ward_tree(vectors: npt.NDArray[Any], connectivity: Any, groups: list[int]) -> Peer:
-    import warnings
-
     from sklearn.cluster import ward_tree
 
     connectivity = sp.csr_matrix(connectivity + connectivity.T)
