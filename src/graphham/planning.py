@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import scipy.sparse as sp
@@ -12,7 +12,7 @@ from graphham.config import RunConfig
 from graphham.errors import InputError
 from graphham.graph import Graph
 from graphham.objective import Truth
-from graphham.probe import own_features_help
+from graphham.probe import link_agreement, own_features_help
 
 _GIB = 1 << 30
 # Sampled steps after which quality stops growing on the graphs we tried; larger graphs pass fewer
@@ -54,6 +54,12 @@ _HABITS = {
         (0.8, 0.5, 0.2), (0.3, 0.35, 0.1), (0.7, 0.3, 0.3), 5e-3, 0.01, 300, 1.0, "svd", 10, 3.0
     ),
 }
+# Where neighbours often differ, spreading scores and trusting contexts teaches what is wrong.
+_HABITS["few, neighbours differ"] = replace(
+    _HABITS["few"], context_weight=0.2, class_steps=0, guess_weight=0.0
+)
+# Share of equal labels among linked nodes (with its error) from which neighbours are trusted.
+_AGREE = 0.6
 
 
 @dataclass(frozen=True)
@@ -133,7 +139,15 @@ def plan_fit(
         truth = Truth.split(graph.labels, config.seed, share, train_rows, validation_rows)
         if truth.is_few:
             habits = _HABITS["few"]
-            notes.append("few nodes have labels: more rests on contexts, and scores are spread")
+            agree = link_agreement(graph, truth)
+            if agree is not None and sum(agree) < _AGREE:
+                habits = _HABITS["few, neighbours differ"]
+                notes.append(
+                    f"few nodes have labels, and only {agree[0]:.0%} of the links between them "
+                    f"join equal ones: scores are not spread along links"
+                )
+            else:
+                notes.append("few nodes have labels: more rests on contexts, and scores are spread")
         if residual is None:
             residual = own_features_help(graph, config.inputs, truth, config.seed)
             if residual:

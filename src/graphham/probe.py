@@ -1,4 +1,4 @@
-"""Ask the labels one question before training: do a node's own features add to its neighbours'?
+"""Ask the labels two questions before training: do own features help, and do neighbours agree?
 
 A layer that only averages cannot keep a node's own features apart. On some graphs that costs
 accuracy, on others a path of its own only overfits. Two linear models on the features' main
@@ -20,6 +20,7 @@ from graphham.ops import mean_aggregate
 
 _DIRECTIONS = 256
 _STEPS = 2
+_FEWEST_LINKS = 30
 _PENALTIES = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
 
 
@@ -42,6 +43,31 @@ def own_features_help(graph: Graph, config: InputConfig, truth: Truth, seed: int
         smooth = mean_aggregate(smooth, block)
     own, smooth = F.normalize(own, dim=1), F.normalize(smooth, dim=1)
     return _error(torch.cat([own, smooth], dim=1), truth) < _error(smooth, truth)
+
+
+def link_agreement(graph: Graph, truth: Truth) -> tuple[float, float] | None:
+    """Return the share of links between labelled nodes that join equal labels, and its error.
+
+    Args:
+        graph: The training graph.
+        truth: Labels; those for training and for validation are looked at. With several labels a
+            node, one in common is enough.
+
+    Returns:
+        ``None`` where fewer than 30 links have labels at both ends.
+    """
+    known = truth.training.clone()
+    known[truth.validation] = True
+    rows = torch.nonzero(known)[:, 0].numpy()
+    among = graph.adjacency()[rows][:, rows].tocoo()
+    if among.nnz < _FEWEST_LINKS:
+        return None
+    targets = truth.targets[rows]
+    first, second = targets[among.row], targets[among.col]
+    same = (first * second).sum(1) > 0 if truth.is_multi else first == second
+    share = float(same.double().mean())
+    # A link between two nodes is stored both ways and counts once.
+    return share, (share * (1 - share) / max(among.nnz / 2, 1)) ** 0.5
 
 
 def _error(x: Tensor, truth: Truth) -> float:

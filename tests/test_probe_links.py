@@ -1,0 +1,76 @@
+"""Whether neighbours agree is counted, and decides what few labels are worth."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from graphham.adapters import as_graph
+from graphham.config import make_config
+from graphham.evaluate.cases import planted_graph
+from graphham.graph import Graph, Labels
+from graphham.objective import Truth
+from graphham.planning import plan_fit
+from graphham.probe import link_agreement
+
+
+def ring(same: bool, nodes: int = 300) -> Graph:
+    """Make a ring whose labels come in long runs, or alternate."""
+    at = np.arange(nodes)
+    codes = (at * 4 // nodes if same else at % 4).astype(np.int32)
+    links = sp.coo_matrix((np.ones(nodes, "f4"), (at, (at + 1) % nodes)), (nodes, nodes)).tocsr()
+    x = np.random.default_rng(0).standard_normal((nodes, 8)).astype(np.float32)
+    graph = as_graph(links + links.T)
+    return replace(graph, features=x, labels=Labels((0, 1, 2, 3), codes=codes))
+
+
+@pytest.mark.parametrize(("same", "share"), [(True, 1 - 4 / 300), (False, 0.0)])
+def test_the_share_is_that_of_plain_counting(same: bool, share: float) -> None:
+    graph = ring(same)
+    found = link_agreement(graph, Truth.split(graph.labels, 0, 0.3))
+    assert found is not None
+    assert found[0] == pytest.approx(share)
+    assert found[1] == pytest.approx((share * (1 - share) / 300) ** 0.5)
+
+
+def test_labels_nobody_may_see_are_not_counted() -> None:
+    graph = ring(True)
+    train, held = np.arange(0, 40), np.arange(40, 60)
+    truth = Truth.split(graph.labels, 0, 0.1, train, held)
+    found = link_agreement(graph, truth)
+    assert found is not None
+    assert found[0] == 1.0  # the first sixty nodes are one run
+    codes = np.asarray(graph.labels.codes).copy()
+    codes[60:] = np.arange(len(codes) - 60) % 4
+    other = replace(graph, labels=Labels((0, 1, 2, 3), codes=codes))
+    assert link_agreement(other, Truth.split(other.labels, 0, 0.1, train, held)) == found
+
+
+def test_too_few_links_say_nothing() -> None:
+    graph = ring(True)
+    truth = Truth.split(graph.labels, 0, 0.1, np.arange(0, 300, 7), np.arange(3, 300, 7))
+    assert link_agreement(graph, truth) is None
+
+
+def test_several_labels_agree_with_one_in_common() -> None:
+    graph = ring(True)
+    both = np.ones((300, 2), dtype=np.int8)
+    both[::2, 0] = 0
+    labels = Labels(("a", "b"), matrix=sp.csr_matrix(both))
+    found = link_agreement(replace(graph, labels=labels), Truth.split(labels, 0, 0.3))
+    assert found is not None
+    assert found[0] == 1.0
+
+
+@pytest.mark.parametrize(("case", "steps"), [("het", 0), ("hom", 0)])
+def test_scores_are_not_spread_where_neighbours_differ(case: str, steps: int) -> None:
+    graph, _ = planted_graph(case, 0)
+    rows = np.arange(0, graph.num_nodes, 12)
+    config = make_config({"task": "classify", "groups": (12, 3)})
+    plan = plan_fit(graph, config, rows, np.arange(1, graph.num_nodes, 5))
+    assert plan.config.model.class_steps == steps
+    assert any("join equal ones" in note for note in plan.notes)
+    asked = make_config({"task": "classify", "groups": (12, 3), "model.class_steps": 4})
+    given = plan_fit(graph, asked, rows, np.arange(1, graph.num_nodes, 5))
+    assert given.config.model.class_steps == 4
