@@ -67,7 +67,7 @@ class ModelConfig(_Section):
         le=100,
         description="steps over which class scores are averaged along edges, a tenth staying at "
         "home each time; when absent 10 where fewer than a fifth of the nodes have labels to train "
-        "on, else 0. Sampled steps train without",
+        "on and neighbours mostly agree, else 0. Sampled steps train without",
     )
     self_edge: bool = Field(True, description="a node attends to itself too (A5)")
     residual: bool | None = Field(
@@ -177,7 +177,7 @@ class LossConfig(_Section):
         None,
         ge=0,
         description="asks nodes without a label to agree with the sharpened expectation of the "
-        "averaged network; when absent 3 where labels are few, else 0",
+        "averaged network; when absent 3 where labels are few and neighbours agree, else 0",
     )
 
 
