@@ -142,7 +142,7 @@ class LossConfig(_Section):
         None,
         ge=0,
         description="weight of the context losses; when absent 1, for classify 0.2 unless labels "
-        "are few",
+        "are few and neighbours agree",
     )
     context_table: Literal["auto", "inductive", "factored", "full"] = Field(
         "auto",
