@@ -89,6 +89,19 @@ def pair_keys(rows: Array, count: int) -> Array:
 
 
 @jit
+def _descend(row: int, grad: Array, rate: np.float32, weight: Array, squares: Array) -> None:
+    """Take one Adagrad step on a row, which keeps one number of the squares of its gradients."""
+    dim = len(grad)
+    power = np.float32(0.0)
+    for d in range(dim):
+        power += grad[d] * grad[d]
+    squares[row] += power / np.float32(dim)
+    step = rate / (np.sqrt(squares[row]) + np.float32(1e-8))
+    for d in range(dim):
+        weight[row, d] -= step * grad[d]
+
+
+@jit
 def pair_update(
     keys: Array,
     slopes: Array,
@@ -130,13 +143,7 @@ def pair_update(
             for d in range(dim):
                 grad[d] += slope * target[a, d]
             k += 1
-        power = np.float32(0.0)
-        for d in range(dim):
-            power += grad[d] * grad[d]
-        squares[row] += power / np.float32(dim)
-        step = rate / (np.sqrt(squares[row]) + np.float32(1e-8))
-        for d in range(dim):
-            weight[row, d] -= step * grad[d]
+        _descend(row, grad, rate, weight, squares)
 
 
 @jit
@@ -198,10 +205,4 @@ def row_update(
             for d in range(dim):
                 grad[d] += grads[order[k], d]
             k += 1
-        power = np.float32(0.0)
-        for d in range(dim):
-            power += grad[d] * grad[d]
-        squares[row] += power / np.float32(dim)
-        step = rate / (np.sqrt(squares[row]) + np.float32(1e-8))
-        for d in range(dim):
-            weight[row, d] -= step * grad[d]
+        _descend(row, grad, rate, weight, squares)
