@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from graphham.jit import Array, jit
+from graphham.jit import Array, exact, jit
 from graphham.keys import torch_generator
 from graphham.ops.attention import new_tensor, readable, runs_reference
 
@@ -159,7 +159,7 @@ def _seed(words: Array, seed: Any) -> None:
         words[k] = np.uint32(mixed & np.uint64(0xFFFFFFFF))
 
 
-@jit
+@exact
 def _twist(words: Array) -> None:
     """Make the next 624 words of the Mersenne Twister (MT19937) from the last ones."""
     upper, lower = np.uint32(0x80000000), np.uint32(0x7FFFFFFF)
@@ -178,7 +178,7 @@ def _twist(words: Array) -> None:
     words[623] = words[396] ^ np.uint32(both >> one) ^ flip
 
 
-@jit
+@exact
 def _temper(words: Array, out: Array) -> None:
     """Turn words into numbers in [0, 1): the lower 24 bits of each tempered word."""
     for k in range(len(out)):
@@ -190,7 +190,7 @@ def _temper(words: Array, out: Array) -> None:
         out[k] = np.float32(np.int32(bits & np.uint32(0xFFFFFF))) * np.float32(1 / 16777216)
 
 
-@jit
+@exact
 def _fill(words: Array, place: Array, out: Array) -> None:
     first = 0
     while first < len(out):
@@ -230,7 +230,7 @@ def _drop_here(words: Array, place: Array, x: Array, rate: Any, scale: Any) -> N
         first = last
 
 
-@jit
+@exact
 def _apply(x: Array, drawn: Array, rate: Any, scale: Any, out: Array, kept: Array) -> None:
     for k in range(len(out)):
         kept[k] = np.uint8(drawn[k] >= rate)

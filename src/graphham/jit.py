@@ -52,8 +52,22 @@ def jit(function: F) -> F:
 
     Where neither the package folder nor the user's cache folder can be written the function is
     compiled anew in every process, which is slower to start and otherwise the same.
+
+    For functions that Python calls. What another compiled function calls is :func:`inlined` or
+    :func:`exact`: such a function has one copy of its code by itself and one inside each caller,
+    optimised apart, and which of them runs depends on what the process found on disk. Where sums
+    may be reordered the copies differ in the last bits.
     """
-    compiled: Any = numba.njit(nogil=True, fastmath=_FAST, error_model="numpy")(function)
+    return _compiled(function, _FAST)
+
+
+def exact(function: F) -> F:
+    """Compile a function that other compiled functions call, with no liberty in its arithmetic."""
+    return _compiled(function, False)
+
+
+def _compiled(function: F, fast: Any) -> F:
+    compiled: Any = numba.njit(nogil=True, fastmath=fast, error_model="numpy")(function)
     # Numba raises RuntimeError when it finds no folder to write to, OSError when it cannot look.
     with contextlib.suppress(RuntimeError, OSError):
         compiled._cache = _LenientCache(function)

@@ -15,7 +15,7 @@ import numpy as np
 
 from graphham.blocks import Block
 from graphham.errors import InputError
-from graphham.jit import Array, below, frozen, jit, mix, prefetch, unit
+from graphham.jit import Array, below, exact, frozen, jit, mix, prefetch, unit
 from graphham.keys import derive_key, numpy_generator, torch_generator
 
 if TYPE_CHECKING:
@@ -352,7 +352,7 @@ def _walk(
     return met.reshape((len(targets), walks, steps))
 
 
-@jit
+@exact
 def _heavier(sums: Array, low: Any, degree: Any, share: float) -> int:
     """Return the first entry of a row whose running sum exceeds a share of the row's total."""
     bar = share * sums[low + degree - 1]

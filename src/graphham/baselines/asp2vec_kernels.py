@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from graphham.jit import Array, below, jit, mix, unit
+from graphham.jit import Array, below, inlined, jit, mix, unit
 
 # Aspects that weigh less than this in a draw are left out of the step.
 _NEGLIGIBLE = 0.01
@@ -151,7 +151,7 @@ def learn_windows(
     return total, pairs
 
 
-@jit
+@inlined
 def _draw_weights(scores: Array, temperature: Any, key: Any, weights: Array) -> None:
     """Fill in a Gumbel-softmax of the scores."""
     largest = np.float32(-np.inf)
@@ -167,7 +167,7 @@ def _draw_weights(scores: Array, temperature: Any, key: Any, weights: Array) -> 
         weights[k] /= total
 
 
-@jit
+@inlined
 def _turn_apart(table: Array, first: int, aspects: int, amount: Any, threshold: Any) -> None:
     """Turn every two aspects of a node away from each other where their cosine is too large."""
     dim = table.shape[1]

@@ -18,7 +18,7 @@ from numba.core import types
 from numba.extending import intrinsic
 
 from graphham.errors import InputError
-from graphham.jit import frozen, inlined, jit, prefetch
+from graphham.jit import exact, frozen, inlined, jit, prefetch
 
 Bytes = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint64]
@@ -184,7 +184,7 @@ def _spread(first: Any, second: Any) -> Any:
     return bits * np.uint64(0xD6E8FEB86659FD93)
 
 
-@jit
+@exact
 def _shift_of(slots: Any) -> Any:
     capacity = len(slots) // _STRIDE
     shift = np.uint64(64)
@@ -194,7 +194,7 @@ def _shift_of(slots: Any) -> Any:
     return shift
 
 
-@jit
+@exact
 def _tail_word(data: Any, begin: Any, end: Any) -> Any:
     word = np.uint64(0)
     for at in range(begin, end):
@@ -202,7 +202,7 @@ def _tail_word(data: Any, begin: Any, end: Any) -> Any:
     return word
 
 
-@jit
+@exact
 def _long_key(data: Any, begin: Any, end: Any) -> Any:
     """Return both key words of an id over 15 bytes."""
     first, second = np.uint64(end - begin), np.uint64(0x2545F4914F6CDD1D)
@@ -217,7 +217,7 @@ def _long_key(data: Any, begin: Any, end: Any) -> Any:
     return first, (second >> np.uint64(8)) | _LONG
 
 
-@jit
+@exact
 def _same_bytes(data: Any, begin: Any, end: Any, other: Any, start: Any, stop: Any) -> Any:
     if end - begin != stop - start:
         return False

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphham.errors import InputError
-from graphham.jit import frozen, jit
+from graphham.jit import exact, frozen, jit
 
 Progress = Callable[[str, float], None]
 
@@ -368,7 +368,7 @@ def _sort_by_digit(
             out_values[at] = values[i]
 
 
-@jit
+@exact
 def _root(parent: Any, node: Any) -> Any:
     while parent[node] != node:
         parent[node] = parent[parent[node]]

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from graphham.jit import Array, exp_below_zero, jit
+from graphham.jit import Array, exp_below_zero, inlined, jit
 
 _RULED_OUT = -80.0  # log evidence for a parent without children, as in membership.py
 
 
-@jit
+@inlined
 def _powers(flat: Array) -> None:
     for k in range(len(flat)):
         flat[k] = exp_below_zero(flat[k])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphham.jit import Array, exp_below_zero, jit, prefetch
+from graphham.jit import Array, exp_below_zero, inlined, jit, prefetch
 
 # How many pairs ahead a row is fetched.
 _AHEAD = 16
@@ -88,7 +88,7 @@ def pair_keys(rows: Array, count: int) -> Array:
     return keys
 
 
-@jit
+@inlined
 def _descend(row: int, grad: Array, rate: np.float32, weight: Array, squares: Array) -> None:
     """Take one Adagrad step on a row, which keeps one number of the squares of its gradients."""
     dim = len(grad)
