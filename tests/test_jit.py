@@ -54,10 +54,9 @@ print(weight.numpy().tobytes().hex(), squares.numpy().tobytes().hex())
 
 def test_code_just_compiled_and_code_from_disk_give_the_same_bits(tmp_path):
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", STEP]
     first, second = (
-        subprocess.run(
-            [sys.executable, "-c", STEP], env=environment, capture_output=True, text=True, check=True
-        ).stdout
+        subprocess.run(command, env=environment, capture_output=True, check=True).stdout
         for _ in range(2)
     )
     assert any(tmp_path.rglob("*row_update*.nbc"))

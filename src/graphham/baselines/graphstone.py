@@ -268,7 +268,7 @@ class GraphSTONE(LabelFreeMethod, NetworkMethod):
         if self.variant not in ("paper", "released"):
             raise InputError(f"variant must be paper or released, got {self.variant!r}")
         if self.reduce < 0:
-            raise InputError(f"reduce must not be negative, got {self.reduce}; 0 keeps all features")
+            raise InputError(f"reduce must be 0 (all features) or more, got {self.reduce}")
         for name in ("hidden", "layers"):
             if getattr(self, name) < 1:
                 raise InputError(
