@@ -6,8 +6,9 @@ features, as named), never labels.
 
 from __future__ import annotations
 
+import multiprocessing
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,7 @@ Codes = npt.NDArray[np.int32]
 
 _RESOLUTIONS = 24
 _NEAREST = 15
+_PATIENCE = 60.0  # seconds for one resolution
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,21 +78,61 @@ def _communities(kind: str) -> Callable[[Graph, list[int], int], Peer]:
 
 def _search(kind: str, adjacency: Any, count: int, seed: int, codes: Any) -> Any:
     """Return the partition whose number of groups in use comes nearest to ``count``."""
-    from sknetwork.clustering import Leiden, Louvain
-
-    method = {"louvain": Louvain, "leiden": Leiden}[kind]
-    # At its own tolerance of 0.001 scikit-network's Leiden went in circles on a planted tree.
-    settings = {"tol_optimization": 0.01} if kind == "leiden" else {}
+    resolutions = np.geomspace(0.05, 20, _RESOLUTIONS).tolist()
+    # scikit-network's Leiden can go in circles for ever; Louvain cannot.
+    run = _watched if kind == "leiden" else _partitions
     best: tuple[int, Any] | None = None
-    for resolution in np.geomspace(0.05, 20, _RESOLUTIONS):
-        search = method(resolution=float(resolution), random_state=seed, **settings)
-        found = search.fit_predict(adjacency)
+    for found in run(kind, adjacency, resolutions, seed):
         sizes = np.bincount(found[codes])
         gap = abs(int((sizes >= 0.01 * sizes.sum()).sum()) - count)
         if best is None or gap < best[0]:
             best = gap, found
-    assert best is not None
+    if best is None:
+        raise InputError(f"{kind} gave no answer within {_PATIENCE:.0f} s at any resolution")
     return best[1]
+
+
+def _partitions(kind: str, adjacency: Any, resolutions: list[float], seed: int) -> Iterator[Any]:
+    """Yield the groups of each row, one resolution after the other."""
+    from sknetwork.clustering import Leiden, Louvain
+
+    method = {"louvain": Louvain, "leiden": Leiden}[kind]
+    settings = {"tol_optimization": 0.01} if kind == "leiden" else {}  # fewer circles
+    for resolution in resolutions:
+        yield method(resolution=resolution, random_state=seed, **settings).fit_predict(adjacency)
+
+
+def _watched(kind: str, adjacency: Any, resolutions: list[float], seed: int) -> Iterator[Any]:
+    """Yield the same from a process of its own; a resolution it gets lost in is left out."""
+    spawn = multiprocessing.get_context("spawn")
+    at = 0
+    while at < len(resolutions):
+        answers, sender = spawn.Pipe(duplex=False)
+        rest = resolutions[at:]
+        child = spawn.Process(
+            target=_send_partitions, args=(sender, kind, adjacency, rest, seed), daemon=True
+        )
+        child.start()
+        sender.close()
+        try:
+            while at < len(resolutions):
+                at += 1
+                if not answers.poll(_PATIENCE):
+                    break
+                yield answers.recv()
+        except EOFError:
+            raise InputError(f"scikit-network's {kind} ended without an answer") from None
+        finally:
+            child.kill()
+            child.join()
+            answers.close()
+
+
+def _send_partitions(
+    sender: Any, kind: str, adjacency: Any, resolutions: list[float], seed: int
+) -> None:
+    for found in _partitions(kind, adjacency, resolutions, seed):
+        sender.send(found)
 
 
 def _paris(graph: Graph, groups: list[int], seed: int) -> Peer:
