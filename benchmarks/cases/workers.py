@@ -115,6 +115,7 @@ def _job(count: int, store: str, steps: int) -> Sample:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     meet = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": str(count)}
+    meet["LOCAL_WORLD_SIZE"] = str(count)
     # Gloo otherwise looks the host's own name up, which need not lead anywhere.
     meet["GLOO_SOCKET_IFNAME"] = os.environ.get("GLOO_SOCKET_IFNAME", "lo")
     command = [sys.executable, "-m", "benchmarks.rank_steps", store, str(steps), "2"]

@@ -23,6 +23,14 @@ from graphham.ops.rows import take_rows
 _CHUNK = 1 << 22  # largest number of vector entries gathered at once for the full table
 
 
+def empty_table(rows: int, width: int, device: torch.device | str = "cpu") -> Tensor:
+    """Return an uninitialised ``(rows, width)`` float32 table."""
+    if torch.device(device).type == "cpu":
+        # Numpy asks the system for large pages, without which most look-ups wait twice.
+        return torch.from_numpy(np.empty((rows, width), dtype=np.float32))
+    return torch.empty(rows, width, device=device)
+
+
 class ContextTable:
     """Free vectors of the context nodes, with row-wise Adagrad in place.
 
@@ -42,11 +50,7 @@ class ContextTable:
     @classmethod
     def start(cls, rows: int, width: int, generator: torch.Generator) -> ContextTable:
         """Return a table of small random vectors."""
-        if generator.device.type == "cpu":
-            # Numpy asks the system for large pages, without which most look-ups wait twice.
-            weight = torch.from_numpy(np.empty((rows, width), dtype=np.float32))
-        else:
-            weight = torch.empty(rows, width, device=generator.device)
+        weight = empty_table(rows, width, generator.device)
         return cls(weight.normal_(generator=generator).mul_(width**-0.5))
 
     def look_up(self, rows: Tensor) -> Tensor:

@@ -93,6 +93,8 @@ def test_a_stopped_cell_is_discarded_even_if_the_fit_swallowed_the_stop(tmp_path
         return answer(cell)
 
     store = CellStore(tmp_path)
+    # A shell that starts the tests in the background has them ignore Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with pytest.raises(KeyboardInterrupt):
         run_cells(cells(3), store, QUIET, work=work)
     assert [store.is_finished(c) for c in cells(3)] == [True, False, False]

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -94,6 +95,31 @@ def test_two_processes_give_the_bits_of_one(case, store, tmp_path):
     assert done.returncode == 0, done.stderr
     from graphham.runs import Run
 
+    assert_same_run(alone(store, tmp_path / "one", settings), Run.open(out))
+
+
+def test_processes_that_share_no_memory_give_the_bits_of_one_too(store, tmp_path):
+    from graphham.runs import Run
+
+    settings = {**BASE, **TABLES}
+    out = tmp_path / "two"
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    # What two machines look like: each process is the only one where it runs.
+    meet = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "GLOO_SOCKET_IFNAME": "lo"}
+    meet |= {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "1", "LOCAL_RANK": "0", "OMP_NUM_THREADS": "1"}
+    running = [
+        subprocess.Popen(
+            command(store, out, settings),
+            env={**os.environ, **meet, "RANK": str(rank)},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    said = [process.communicate(timeout=240)[1] for process in running]
+    assert [process.returncode for process in running] == [0, 0], said
     assert_same_run(alone(store, tmp_path / "one", settings), Run.open(out))
 
 

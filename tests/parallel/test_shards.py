@@ -1,5 +1,7 @@
 """Shards of a batch and row ranges of a table, in one process."""
 
+import os
+
 import numpy as np
 import pytest
 import torch
@@ -95,3 +97,25 @@ def test_traffic_counts_what_a_step_really_packs(monkeypatch):
     # Alone, one process packs all three shards; of four, each gets one shard from three others.
     assert found.gradients == max(sizes)
     assert step_traffic(fitted.encoder.model, 3, 1).gradients == 0
+
+
+def test_shared_memory_is_found_by_nobody_else_and_refused_without_room(monkeypatch):
+    from pathlib import Path
+
+    from graphham.parallel import shared
+
+    if not Path("/dev/shm").is_dir():
+        pytest.skip("this system has no /dev/shm")
+    before = set(Path("/dev/shm").glob("graphham-*"))
+    held = shared.shared_tensor(Ranks(one_host=True), 3, 5)
+    assert held.shape == (3, 5)
+    assert not held.any()
+    held[1] = 2.0
+    assert held.sum() == 10.0
+    free = os.statvfs("/dev/shm")
+    too_many = 2 * free.f_blocks * free.f_frsize // 4
+    assert shared.shared_tensor(Ranks(one_host=True), too_many) is None
+    assert shared.shared_tensor(Ranks(), 3) is None
+    assert set(Path("/dev/shm").glob("graphham-*")) <= before  # neither leaves a file behind
+    monkeypatch.setattr(shared, "_MEMORY", Path("/nowhere"))
+    assert shared.shared_tensor(Ranks(one_host=True), 3) is None

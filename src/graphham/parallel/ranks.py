@@ -40,11 +40,14 @@ class Ranks:
         rank: Number of this process, from 0.
         count: Number of processes.
         device: Where tensors must be to be exchanged.
+        one_host: Whether all processes are on one machine and compute on its processor, so that
+            they can share memory.
     """
 
     rank: int = 0
     count: int = 1
     device: str = "cpu"
+    one_host: bool = False
 
     @property
     def is_first(self) -> bool:
@@ -97,15 +100,15 @@ class Ranks:
         Args:
             parts: One tensor per process, of the same type and width; lengths may differ.
         """
-        got, counts = self._swap(parts)
+        got, counts = self.deliver(parts)
         return list(torch.split(got, counts))
 
     def swap(self, parts: Sequence[Tensor]) -> Tensor:
         """Do as :meth:`exchange`, and return what came in one piece."""
-        return self._swap(parts)[0]
+        return self.deliver(parts)[0]
 
-    def _swap(self, parts: Sequence[Tensor]) -> tuple[Tensor, list[int]]:
-        """Return what came, and how much of it from each process."""
+    def deliver(self, parts: Sequence[Tensor]) -> tuple[Tensor, list[int]]:
+        """Do as :meth:`swap`, and say how much came from each process."""
         if self.count == 1:
             return parts[0], [len(parts[0])]
         import torch.distributed as dist
@@ -206,7 +209,9 @@ def joined(device: str = "cpu") -> Iterator[Ranks]:
         where = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
         torch.cuda.set_device(where)
     try:
-        yield Ranks(dist.get_rank(), dist.get_world_size(), where)
+        count = dist.get_world_size()
+        one_host = not is_cuda and os.environ.get("LOCAL_WORLD_SIZE") == str(count)
+        yield Ranks(dist.get_rank(), count, where, one_host)
     finally:
         with contextlib.suppress(RuntimeError):
             dist.destroy_process_group()

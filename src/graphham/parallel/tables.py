@@ -1,8 +1,9 @@
 """Context tables cut into row ranges, one per process, with one ordered update per step.
 
-A step first fetches the rows its shards will look up, then looks them up locally, then sends the
-gradients to the owners. An owner adds them up in the order of shards, so that the table does not
-depend on how many processes there are. Adagrad keeps one number per row.
+Processes of one machine hold the table in shared memory: a step reads the rows of all, and every
+process writes its own. Between machines a step first fetches the rows its shards will look up. The
+gradients then go to the owners. An owner adds them up in the order of shards, so that the table
+does not depend on how many processes there are. Adagrad keeps one number per row.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from graphham.context import empty_table
 from graphham.keys import derive_key, torch_generator
 from graphham.ops.pairs import PairGradient, pair_loss, update_rows
 from graphham.parallel.ranks import Ranks
+from graphham.parallel.shared import shared_tensor
 
 # Rows are drawn in blocks by key, so that a process draws its own range and nothing else.
 _BLOCK = 4096
@@ -40,7 +43,18 @@ class RowShards:
         self.num_nodes, self.per_node, self.width, self.ranks = num_nodes, per_node, width, ranks
         self.bounds = ranks.bounds(num_nodes, 1)
         self.first, self.last = self.bounds[ranks.rank], self.bounds[ranks.rank + 1]
-        self.weight = torch.empty((self.last - self.first) * per_node, width, device=device)
+        size, own = num_nodes * per_node, (self.last - self.first) * per_node
+        # All rows, where this process can read them by itself; else it fetches those it needs.
+        self.whole: Tensor | None = None
+        if ranks.count == 1:
+            self.whole = empty_table(size, width, device)
+        elif ranks.one_host:
+            self.whole = shared_tensor(ranks, size, width)
+        if self.whole is None:
+            self.weight = torch.empty(own, width, device=device)
+        else:
+            start = self.first * per_node
+            self.weight = self.whole[start : start + own]
         for block in range(self.first // _BLOCK, -(-self.last // _BLOCK)):
             generator = torch_generator(derive_key(key, block), device)
             shape = (_BLOCK * per_node, width)
@@ -51,6 +65,8 @@ class RowShards:
             count = (high - low) * per_node
             self.weight[place : place + count] = drawn[start : start + count]
         self.squares = self.weight.new_zeros(len(self.weight))
+        self._outboxes: Tensor | None = None
+        self._sizes = torch.empty(0, dtype=torch.long)
         self._nodes = torch.empty(0, dtype=torch.long)
         self._vectors = self.weight[:0]
         self._looked_up: list[tuple[Tensor, Tensor] | PairGradient] = []
@@ -58,6 +74,9 @@ class RowShards:
 
     def fetch(self, nodes: Sequence[Tensor]) -> None:
         """Get the rows of all nodes that the coming look-ups may ask for, wherever they are."""
+        if self.whole is not None:
+            self.ranks.wait()  # until everybody has written the rows of the last step
+            return
         found = torch.cat([part.reshape(-1) for part in nodes]) if nodes else self._nodes[:0]
         self._nodes = torch.unique(found[found >= 0])
         asked = self.ranks.exchange(self._by_owner(self._nodes))
@@ -67,9 +86,8 @@ class RowShards:
     def look_up(self, rows: Tensor) -> Tensor:
         """Return ``(len(rows), width)`` fetched vectors that collect a gradient."""
         unique, place = torch.unique(rows, return_inverse=True)
-        at = torch.searchsorted(self._nodes, unique // self.per_node)
-        vectors = self._vectors[at * self.per_node + unique % self.per_node]
-        leaf = vectors.requires_grad_(torch.is_grad_enabled())
+        values, at = self._readable(unique)
+        leaf = values[at].requires_grad_(torch.is_grad_enabled())
         if torch.is_grad_enabled():
             self._looked_up.append((unique, leaf))
         return leaf[place]
@@ -79,9 +97,8 @@ class RowShards:
 
         See :func:`graphham.ops.pairs.pair_loss`; the same numbers as by :meth:`look_up`.
         """
-        at = torch.searchsorted(self._nodes, rows.div(self.per_node, rounding_mode="floor"))
-        place = torch.where(rows >= 0, at * self.per_node + rows % self.per_node, rows)
-        loss, gradient = pair_loss(target, gate, self._vectors, place, sign)
+        values, at = self._readable(rows)
+        loss, gradient = pair_loss(target, gate, values, at, sign)
         if gradient is not None:
             self._looked_up.append(gradient)
         return loss
@@ -93,8 +110,7 @@ class RowShards:
             if isinstance(one, PairGradient):
                 found = one.summed()
                 if found is not None:
-                    node = self._nodes[found[0] // self.per_node]
-                    held.append((node * self.per_node + found[0] % self.per_node, found[1]))
+                    held.append((self._table_rows(found[0]), found[1]))
             elif one[1].grad is not None:
                 held.append((one[0], one[1].grad))
         self._looked_up.clear()
@@ -111,10 +127,60 @@ class RowShards:
             pieces = [slice(cut[owner], cut[owner + 1]) for cut in cuts]
             parts = list(zip(self._gradients, pieces, strict=True))
             rows.append(torch.cat([none, *(part[0][piece] for part, piece in parts)]))
-            grads.append(torch.cat([self.weight[:0], *(part[1][piece] for part, piece in parts)]))
+            grads.append([part[1][piece] for part, piece in parts])
         self._gradients.clear()
-        got = self.ranks.swap(rows) - self.first * self.per_node
-        update_rows(self.weight, self.squares, got, self.ranks.swap(grads), lr)
+        laid = self.whole is not None and self._lay_out(grads)
+        got, counts = self.ranks.deliver(rows)
+        if laid:
+            total = self._picked_up(grads[self.ranks.rank], counts)
+        else:
+            total = self.ranks.swap([torch.cat([self.weight[:0], *parts]) for parts in grads])
+        update_rows(self.weight, self.squares, got - self.first * self.per_node, total, lr)
+
+    def _lay_out(self, grads: list[list[Tensor]]) -> bool:
+        """Put the other owners' gradients where they can read them; say whether there was room.
+
+        Whoever hears of the rows of these gradients afterwards may read them.
+        """
+        me, count = self.ranks.rank, self.ranks.count
+        if count == 1:
+            return False
+        sizes = [0 if owner == me else sum(map(len, parts)) for owner, parts in enumerate(grads)]
+        self._sizes = torch.stack(self.ranks.gather(torch.tensor(sizes)))
+        largest = int(self._sizes.sum(1).max())
+        if self._outboxes is None or self._outboxes.shape[1] < largest:
+            # A quarter more, so that the next steps' few more rows find room as well.
+            self._outboxes = shared_tensor(self.ranks, count, largest * 5 // 4, self.width)
+        if self._outboxes is None:
+            return False
+        parts = [part for owner, parts in enumerate(grads) if owner != me for part in parts]
+        torch.cat([self.weight[:0], *parts], out=self._outboxes[me, : sum(sizes)])
+        return True
+
+    def _picked_up(self, own: list[Tensor], counts: list[int]) -> Tensor:
+        """Return the gradients of the own rows, in the order of processes."""
+        me = self.ranks.rank
+        assert self._outboxes is not None
+        parts = []
+        for rank, count in enumerate(counts):
+            start = int(self._sizes[rank, :me].sum())
+            parts += own if rank == me else [self._outboxes[rank, start : start + count]]
+        return torch.cat([self.weight[:0], *parts])
+
+    def _readable(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Return vectors at hand and where the rows of the table are among them; -1 stays."""
+        if self.whole is not None:
+            return self.whole, rows
+        at = torch.searchsorted(self._nodes, rows.div(self.per_node, rounding_mode="floor"))
+        return self._vectors, torch.where(
+            rows >= 0, at * self.per_node + rows % self.per_node, rows
+        )
+
+    def _table_rows(self, places: Tensor) -> Tensor:
+        """Return the rows of the table that are at these places among the vectors at hand."""
+        if self.whole is not None:
+            return places
+        return self._nodes[places // self.per_node] * self.per_node + places % self.per_node
 
     def _by_owner(self, nodes: Tensor) -> list[Tensor]:
         """Cut sorted nodes into the parts of each owner."""
