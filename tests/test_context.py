@@ -241,6 +241,7 @@ def test_the_compiled_pairs_equal_plain_torch(form, hard, grouped, sharded, dim,
                 (2.5 * loss).backward()
                 if sharded:
                     table.end_shard()
+                    table.send()
                 table.step(0.1)
         vectors = decoder.group_context
         grads = [states.grad, soft.grad, None if vectors is None else vectors.grad]

@@ -69,6 +69,7 @@ def test_a_table_makes_one_adagrad_step_with_the_sum_of_all_shards(per_node):
             expected.index_add_(0, rows, factor)
         total.backward()
         table.end_shard()
+    table.send()
     table.step(0.1)
     squares = expected.square().mean(1)
     moved = before - 0.1 * expected / (squares.sqrt() + 1e-8)[:, None]

@@ -115,6 +115,9 @@ class ShardedSteps:
         present = [step for step in moved if step is not None]
         for level, table in enumerate(tables):
             table.fetch([t for s in present for t in (s.positives[level], s.negatives[level])])
+        shared = any(table.is_shared for table in tables)
+        if shared:
+            self.ranks.wait()  # until everybody has written the rows of the last step
         before = [buffer.clone() for buffer in self.running]
         groups: list[list[Any]] = [[] for _ in model.groups]
         names: list[str] = []
@@ -138,7 +141,9 @@ class ShardedSteps:
                 groups[level].append(held[step.members].argmax(1).cpu().numpy())
             names = list(parts)
             rows.append(self._packed(piece, list(parts.values())))
-        total, values = self._summed(rows)
+        for table in tables:
+            table.send()
+        total, values = self._summed(rows)  # whoever has all sums knows that all have sent
         self._apply(total)
         for table in tables:
             table.step(config.train.table_lr)

@@ -19,7 +19,7 @@ from graphham.context import empty_table
 from graphham.keys import derive_key, torch_generator
 from graphham.ops.pairs import PairGradient, pair_loss, update_rows
 from graphham.parallel.ranks import Ranks
-from graphham.parallel.shared import shared_tensor
+from graphham.parallel.shared import Outboxes, Sent, shared_tensor
 
 # Rows are drawn in blocks by key, so that a process draws its own range and nothing else.
 _BLOCK = 4096
@@ -65,17 +65,20 @@ class RowShards:
             count = (high - low) * per_node
             self.weight[place : place + count] = drawn[start : start + count]
         self.squares = self.weight.new_zeros(len(self.weight))
-        self._outboxes: Tensor | None = None
-        self._sizes = torch.empty(0, dtype=torch.long)
+        self.is_shared = ranks.count > 1 and self.whole is not None
+        self._outboxes = Outboxes(ranks, width) if self.is_shared else None
         self._nodes = torch.empty(0, dtype=torch.long)
         self._vectors = self.weight[:0]
         self._looked_up: list[tuple[Tensor, Tensor] | PairGradient] = []
         self._gradients: list[tuple[Tensor, Tensor]] = []
+        self._sent: Sent | None = None
 
     def fetch(self, nodes: Sequence[Tensor]) -> None:
-        """Get the rows of all nodes that the coming look-ups may ask for, wherever they are."""
+        """Get the rows of all nodes that the coming look-ups may ask for, wherever they are.
+
+        Of a shared table nothing is fetched: nobody may read before all have made their last step.
+        """
         if self.whole is not None:
-            self.ranks.wait()  # until everybody has written the rows of the last step
             return
         found = torch.cat([part.reshape(-1) for part in nodes]) if nodes else self._nodes[:0]
         self._nodes = torch.unique(found[found >= 0])
@@ -116,56 +119,43 @@ class RowShards:
         self._looked_up.clear()
         self._gradients += held
 
-    def step(self, lr: float) -> None:
-        """Send the shards' gradients to the owners of their rows and update the own rows."""
+    def send(self) -> None:
+        """Sort the shards' gradients by the owner of their row; lay them out, where shared.
+
+        Of a shared table, nobody may make the step before all have sent.
+        """
         # The rows of every part ascend, so what an owner gets of it is one piece.
         bounds = torch.tensor(self.bounds, device=self.weight.device) * self.per_node
         cuts = [torch.searchsorted(rows, bounds).tolist() for rows, _ in self._gradients]
-        none = torch.empty(0, dtype=torch.long, device=self.weight.device)
-        rows, grads = [], []
-        for owner in range(self.ranks.count):
-            pieces = [slice(cut[owner], cut[owner + 1]) for cut in cuts]
-            parts = list(zip(self._gradients, pieces, strict=True))
-            rows.append(torch.cat([none, *(part[0][piece] for part, piece in parts)]))
-            grads.append([part[1][piece] for part, piece in parts])
+        self._sent = [
+            [
+                (rows[cut[owner] : cut[owner + 1]], grads[cut[owner] : cut[owner + 1]])
+                for (rows, grads), cut in zip(self._gradients, cuts, strict=True)
+            ]
+            for owner in range(self.ranks.count)
+        ]
         self._gradients.clear()
-        laid = self.whole is not None and self._lay_out(grads)
-        got, counts = self.ranks.deliver(rows)
-        if laid:
-            total = self._picked_up(grads[self.ranks.rank], counts)
-        else:
-            total = self.ranks.swap([torch.cat([self.weight[:0], *parts]) for parts in grads])
-        update_rows(self.weight, self.squares, got - self.first * self.per_node, total, lr)
+        if self._outboxes is not None:
+            self._outboxes.lay_out(self._sent)
 
-    def _lay_out(self, grads: list[list[Tensor]]) -> bool:
-        """Put the other owners' gradients where they can read them; say whether there was room.
+    def step(self, lr: float) -> None:
+        """Update the own rows from the gradients that all processes have sent."""
+        assert self._sent is not None
+        parts = None if self._outboxes is None else self._outboxes.pick_up(self._sent)
+        rows, grads = self._swapped(self._sent) if parts is None else self._joined(parts)
+        self._sent = None
+        update_rows(self.weight, self.squares, rows - self.first * self.per_node, grads, lr)
 
-        Whoever hears of the rows of these gradients afterwards may read them.
-        """
-        me, count = self.ranks.rank, self.ranks.count
-        if count == 1:
-            return False
-        sizes = [0 if owner == me else sum(map(len, parts)) for owner, parts in enumerate(grads)]
-        self._sizes = torch.stack(self.ranks.gather(torch.tensor(sizes)))
-        largest = int(self._sizes.sum(1).max())
-        if self._outboxes is None or self._outboxes.shape[1] < largest:
-            # A quarter more, so that the next steps' few more rows find room as well.
-            self._outboxes = shared_tensor(self.ranks, count, largest * 5 // 4, self.width)
-        if self._outboxes is None:
-            return False
-        parts = [part for owner, parts in enumerate(grads) if owner != me for part in parts]
-        torch.cat([self.weight[:0], *parts], out=self._outboxes[me, : sum(sizes)])
-        return True
+    def _swapped(self, sent: Sent) -> tuple[Tensor, Tensor]:
+        """Exchange gradients with the other processes; return the own, in the order of shards."""
+        joined = [self._joined(parts) for parts in sent]
+        rows = self.ranks.swap([rows for rows, _ in joined])
+        return rows, self.ranks.swap([grads for _, grads in joined])
 
-    def _picked_up(self, own: list[Tensor], counts: list[int]) -> Tensor:
-        """Return the gradients of the own rows, in the order of processes."""
-        me = self.ranks.rank
-        assert self._outboxes is not None
-        parts = []
-        for rank, count in enumerate(counts):
-            start = int(self._sizes[rank, :me].sum())
-            parts += own if rank == me else [self._outboxes[rank, start : start + count]]
-        return torch.cat([self.weight[:0], *parts])
+    def _joined(self, parts: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+        none = torch.empty(0, dtype=torch.long, device=self.weight.device)
+        rows = torch.cat([none, *(rows for rows, _ in parts)])
+        return rows, torch.cat([self.weight[:0], *(grads for _, grads in parts)])
 
     def _readable(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return vectors at hand and where the rows of the table are among them; -1 stays."""
