@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -158,6 +158,22 @@ class Ranks:
     def wait(self) -> None:
         """Return when every process has come this far."""
         self.gather(torch.zeros(1))
+
+    def arrive(self) -> Callable[[], None]:
+        """Say that this process has come this far; what is returned waits until all have."""
+        if self.count == 1:
+            return lambda: None
+        import torch.distributed as dist
+
+        with self._talking():
+            said = torch.zeros(1, device=self.device)
+            work = dist.all_reduce(said, async_op=True)
+
+        def wait() -> None:
+            with self._talking():
+                work.wait()
+
+        return wait
 
     @contextlib.contextmanager
     def _talking(self) -> Iterator[None]:

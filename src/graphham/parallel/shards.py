@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -68,6 +68,7 @@ class ShardedSteps:
         self.own = range(cuts[ranks.rank], cuts[ranks.rank + 1])
         model = trainer.model
         self.parameters = [p for p in model.parameters() if p.requires_grad]
+        self._all_written: Callable[[], None] | None = None
         # Running means move in the forward pass; every shard starts from the same ones.
         self.running = [b for name, b in model.named_buffers() if name.startswith("center_")]
 
@@ -117,7 +118,8 @@ class ShardedSteps:
             table.fetch([t for s in present for t in (s.positives[level], s.negatives[level])])
         shared = any(table.is_shared for table in tables)
         if shared:
-            self.ranks.wait()  # until everybody has written the rows of the last step
+            # Nobody reads before everybody has written, to begin with its starting values.
+            (self._all_written or self.ranks.wait)()
         before = [buffer.clone() for buffer in self.running]
         groups: list[list[Any]] = [[] for _ in model.groups]
         names: list[str] = []
@@ -147,6 +149,8 @@ class ShardedSteps:
         self._apply(total)
         for table in tables:
             table.step(config.train.table_lr)
+        if shared:
+            self._all_written = self.ranks.arrive()  # whoever is early draws the next step
         used = [np.concatenate(level) if level else np.zeros(0, np.int64) for level in groups]
         # A process whose shards are all empty has no names; the first process always has.
         return dict(zip(names, values, strict=False)), used
