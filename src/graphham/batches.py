@@ -24,6 +24,8 @@ from graphham.graph import Graph
 from graphham.inputs import NodeInputs
 from graphham.keys import derive_key, numpy_generator
 from graphham.model import Batch
+from graphham.parallel.ranks import ALONE, Ranks
+from graphham.parallel.split import SplitSampler
 from graphham.sampling import NeighborSampler, sample_negatives, walk_contexts
 
 Rows = npt.NDArray[np.int64]
@@ -77,16 +79,24 @@ class Batches:
         inputs: Inputs of its nodes.
         config: Resolved settings.
         inductive: Whether context nodes are encoded (rather than looked up in a table).
+        ranks: The processes that hold the parts of a split graph.
     """
 
     def __init__(
-        self, graph: Graph, inputs: NodeInputs, config: RunConfig, inductive: bool
+        self,
+        graph: Graph,
+        inputs: NodeInputs,
+        config: RunConfig,
+        inductive: bool,
+        ranks: Ranks = ALONE,
     ) -> None:
         self.graph, self.inputs, self.config, self.inductive = graph, inputs, config, inductive
         self.is_full = config.train.batch == "full"
         self.degrees = graph.degrees().astype(np.float32)
         self._block = Block.full(graph, config.model.self_edge) if self.is_full else None
         self._local = threading.local()
+        # Of a split graph, all processes draw their steps in turns.
+        self.split = None if graph.part is None else SplitSampler(graph, ranks)
 
     @property
     def steps_per_epoch(self) -> int:
@@ -189,6 +199,8 @@ class Batches:
 
     def _sampler(self) -> NeighborSampler:
         """Return this thread's sampler; its scratch arrays serve one thread only."""
+        if self.split is not None:
+            return self.split
         if not hasattr(self._local, "sampler"):
             self._local.sampler = NeighborSampler(self.graph)
         sampler: NeighborSampler = self._local.sampler
@@ -199,23 +211,33 @@ class Batches:
         loss, layers = self.config.loss, self.config.num_layers
         if not loss.context_weight:
             return [], []
-        walks = walk_contexts(self.graph, anchors, loss.walks, layers, derive_key(key, "walks"))
+        walks = self._walks(anchors, loss.walks, layers, derive_key(key, "walks"))
         walks = walks.astype(np.int64)
         positives = [_in_scope(walks, layer, loss.scope) for layer in range(layers)]
         if loss.context == "infonce":
             # One positive per walk: which step of the scope it is taken from is drawn.
             draw = numpy_generator(derive_key(key, "steps"))
             return [_one_step(nodes, draw) for nodes in positives], []
-        flat = [nodes.reshape(len(anchors), -1) for nodes in positives]
+        flat = [nodes.reshape(len(nodes), nodes.shape[1] * nodes.shape[2]) for nodes in positives]
         negatives = [
-            sample_negatives(
-                self.graph, anchors, nodes.shape[1], derive_key(key, "negatives", layer)
-            ).astype(np.int64)
+            self._negatives(anchors, nodes.shape[1], derive_key(key, "negatives", layer)).astype(
+                np.int64
+            )
             for layer, nodes in enumerate(flat)
         ]
         # A walk without a context asks for no negative either, or isolated nodes would have nothing
         # but negatives.
         return flat, [np.where(p >= 0, n, -1) for p, n in zip(flat, negatives, strict=True)]
+
+    def _walks(self, anchors: Rows, walks: int, steps: int, key: Any) -> npt.NDArray[Any]:
+        if self.split is not None:
+            return self.split.walk_contexts(anchors, walks, steps, key)
+        return walk_contexts(self.graph, anchors, walks, steps, key)
+
+    def _negatives(self, anchors: Rows, count: int, key: Any) -> npt.NDArray[Any]:
+        if self.split is not None:
+            return self.split.sample_negatives(anchors, count, key)
+        return sample_negatives(self.graph, anchors, count, key)
 
 
 def _in_scope(walks: Rows, layer: int, scope: str) -> Rows:

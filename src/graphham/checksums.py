@@ -34,6 +34,15 @@ class CheckedFile(io.RawIOBase):
         self._bytes += len(view)
         return self._stream.write(view)
 
+    def skip(self, count: int) -> None:
+        """Leave a hole that reads as zeros and takes no room, where the file system can."""
+        zeros = memoryview(bytes(min(count, _CHUNK)))
+        self._bytes += count
+        self._stream.seek(count, os.SEEK_CUR)
+        while count > 0:
+            self._digest.update(zeros[:count])
+            count -= len(zeros)
+
     def close(self) -> None:
         """Close the file without promising that it reached the disk."""
         self._stream.close()
@@ -42,6 +51,7 @@ class CheckedFile(io.RawIOBase):
     def finish(self) -> dict[str, Any]:
         """Bring the file to disk and close it; return size and checksum for a manifest."""
         self._stream.flush()
+        self._stream.truncate(self._bytes)  # a hole at the end is part of the file
         os.fsync(self._stream.fileno())
         self.close()
         return {"bytes": self._bytes, "blake2b": self._digest.hexdigest()}

@@ -29,6 +29,7 @@ from graphham.objective import Truth
 from graphham.opinions import Opinions
 from graphham.parallel.ranks import ALONE, Ranks
 from graphham.parallel.saving import check_shared
+from graphham.parallel.split import SplitSampler, check_split
 from graphham.parallel.tables import RowShards
 from graphham.planning import Plan, plan_fit
 from graphham.result import FitResult
@@ -99,6 +100,7 @@ def fit_graph(
         plan: What :func:`plan_fit` settled, where the caller has asked already.
         ranks: The processes that fit together; every one gets the whole answer.
     """
+    check_split(graph, config, ranks)
     hear: Listener = listener or Silent()
     began = time.perf_counter()
     with single_threaded():
@@ -108,9 +110,9 @@ def fit_graph(
         hear.on_plan(plan)
         work, validator, truth = _held_out(graph, config, train_rows, validation_rows)
         directions = config.layer_dim if config.model.init == "svd" else 0
-        features, inputs, lead = fit_inputs(work, config.inputs, config.seed, directions)
+        features, inputs, lead = fit_inputs(work, config.inputs, config.seed, directions, ranks)
         model, tables = _make_model(work, config, features, inputs, plan.table, ranks)
-        start_parameters(model, inputs, work, lead)
+        start_parameters(model, inputs, work, lead, ranks)
         trainer = Trainer(
             model, work, inputs, config, tables, truth, validator, run, listener, ranks
         )
@@ -206,6 +208,7 @@ def fit_to_run(
             # What makes the numbers is settled once; the run can go on with fewer processes.
             train = config.train.model_copy(update={"shards": ranks.count})
             config = config.model_copy(update={"train": train})
+        check_split(graph, config, ranks)
         with single_threaded():
             plan = plan_fit(graph.validate(), config)
         if ranks.is_first:
@@ -232,7 +235,9 @@ def fit_to_run(
         return Run.open(out)
 
 
-def start_parameters(model: GraphHAMNet, inputs: NodeInputs, graph: Graph, directions: Any) -> None:
+def start_parameters(
+    model: GraphHAMNet, inputs: NodeInputs, graph: Graph, directions: Any, ranks: Ranks = ALONE
+) -> None:
     """Draw the parameters and put group vectors where nodes are (A13)."""
     from graphham.inference import full_batch
     from graphham.inputs import FeatureRows
@@ -244,6 +249,7 @@ def start_parameters(model: GraphHAMNet, inputs: NodeInputs, graph: Graph, direc
         return
     # A sampled fit never holds the whole graph: a few thousand nodes tell the spread as well.
     is_whole = config.train.batch != "sampled" or graph.num_nodes <= _SPREAD_NODES
+    is_whole = is_whole and graph.part is None
     batch = full_batch(model, inputs, graph) if is_whole else None
     draw = numpy_generator(derive_key(config.seed, "group start"))
     with torch.no_grad():
@@ -260,7 +266,7 @@ def start_parameters(model: GraphHAMNet, inputs: NodeInputs, graph: Graph, direc
             else:
                 others = np.setdiff1d(draw.choice(graph.num_nodes, _SPREAD_NODES), chosen)
                 rows = np.concatenate([chosen, others])
-                held = _held_by_some(model, inputs, graph, rows, level)
+                held = _held_by_some(model, inputs, graph, rows, level, ranks)
                 picked = (held.to_dense() if isinstance(held, FeatureRows) else held)[:count]
             jitter = torch.randn(picked.shape, generator=generator)
             vectors.copy_(picked + 0.01 * picked.std(correction=0) * jitter)
@@ -272,7 +278,7 @@ def start_parameters(model: GraphHAMNet, inputs: NodeInputs, graph: Graph, direc
 
 
 def _held_by_some(
-    model: GraphHAMNet, inputs: NodeInputs, graph: Graph, rows: Any, level: int
+    model: GraphHAMNet, inputs: NodeInputs, graph: Graph, rows: Any, level: int, ranks: Ranks
 ) -> Any:
     """Return what a level's groups look at of some nodes, from sampled neighbourhoods."""
     from graphham.model import Batch
@@ -282,7 +288,7 @@ def _held_by_some(
     key = derive_key(config.seed, "group start", level)
     fanouts = [config.fanout(layer) for layer in range(level)]
     # A level's groups look at its own input, which the layers below have made.
-    sampler = NeighborSampler(graph)
+    sampler = NeighborSampler(graph) if graph.part is None else SplitSampler(graph, ranks)
     blocks = sampler.sample_blocks(rows, fanouts, key, config.model.self_edge)
     sources = blocks[0].source_rows if blocks else rows
     device = next(model.parameters()).device

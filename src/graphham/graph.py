@@ -88,6 +88,23 @@ class ReadReport:
     notes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Part:
+    """Which part of a split store a graph is.
+
+    Args:
+        number: Its number, from 0: it holds the neighbours and features of one range of nodes.
+        count: Number of parts.
+        first: First node of its range.
+        last: One past the last.
+    """
+
+    number: int
+    count: int
+    first: int
+    last: int
+
+
 @dataclass(frozen=True, eq=False)
 class Graph:
     """A graph in compressed-row form with features, labels and the user's ids.
@@ -110,6 +127,8 @@ class Graph:
         splits: Named node-row lists that came with the data, such as ``train``/``val``/``test``.
         titles: One human-readable title per node, or ``None``.
         report: What the reader saw.
+        part: Which part of a split store this is; neighbours and features of other nodes are then
+            zero here, and only :mod:`graphham.parallel.split` knows how to ask for them.
     """
 
     indptr: npt.NDArray[np.int64]
@@ -124,6 +143,7 @@ class Graph:
     splits: dict[str, npt.NDArray[np.int64]] = field(default_factory=dict)
     titles: Sequence[str] | None = None
     report: ReadReport | None = None
+    part: Part | None = None
 
     @property
     def num_nodes(self) -> int:
@@ -214,6 +234,11 @@ class Graph:
         """Return a short hash of structure and features, by which a run knows its graph again."""
         digest = hashlib.blake2b(digest_size=16)
         _feed(digest, self.indptr, np.int64)
+        if self.part is not None:
+            rows = slice(self.part.first, self.part.last)
+            _feed(digest, self.indices[slice(*self.indptr[[rows.start, rows.stop]])], np.int64)
+            _feed(digest, self.features[rows])  # type: ignore[index]
+            return digest.hexdigest()
         _feed(digest, self.indices, np.int64)
         if self.weights is not None:
             _feed(digest, self.weights)

@@ -34,6 +34,8 @@ from graphham.mapped import (
     leading_directions,
 )
 from graphham.ops import SparseMatrix, mean_aggregate, sparse_matmul
+from graphham.parallel.ranks import ALONE, Ranks
+from graphham.parallel.split import SplitFeatures, averaged, split_moments
 from graphham.spectral import main_directions, structural_features
 from graphham.threads import single_threaded
 
@@ -243,7 +245,7 @@ class FeatureMap:
 
 
 def fit_inputs(
-    graph: Graph, config: InputConfig, seed: int, directions: int = 0
+    graph: Graph, config: InputConfig, seed: int, directions: int = 0, ranks: Ranks = ALONE
 ) -> tuple[FeatureMap, NodeInputs, Floats]:
     """Find the scaling, the main directions and the diffusion centre of a training graph.
 
@@ -252,6 +254,7 @@ def fit_inputs(
         config: How to do it.
         seed: The run's seed.
         directions: How many main directions the caller wants besides, to start a layer from.
+        ranks: The processes that hold the parts of a split graph.
 
     Returns:
         The fitted steps, the inputs of every node, and ``(num_features, at most directions)``
@@ -259,7 +262,7 @@ def fit_inputs(
     """
     empty = np.zeros(0, dtype=np.float32)
     structural = np.zeros((graph.num_nodes, 0), dtype=np.float32)
-    shift, scale, scaling = empty, empty, _chosen_scaling(graph, config)
+    shift, scale, scaling = empty, empty, ranks.tell(_chosen_scaling(graph, config))
     features: SparseMatrix | Tensor | MappedFeatures
     if graph.features is None:
         structural = structural_features(graph, config.structural_dim, seed)
@@ -269,6 +272,14 @@ def fit_inputs(
         scale = _idf(graph.features) if scaling == "tfidf" else np.ones(graph.num_features, "f4")
         scaled = _scale_sparse(graph.features, scaling, scale)
         features = SparseMatrix.from_scipy(scaled)
+    elif graph.part is not None:
+        shift, scale = np.zeros(graph.num_features, "f4"), np.ones(graph.num_features, "f4")
+        if scaling == "standard":
+            shift, scale = _reciprocal(*split_moments(graph, ranks))
+        elif scaling == "tfidf":
+            raise InputError("inputs.scaling = 'tfidf' needs a whole store; use row or standard")
+        held_features = _mapped(graph.features, scaling, shift, scale)
+        scaled = features = SplitFeatures.of(held_features, ranks)
     elif _stays_mapped(graph.features):
         shift, scale = np.zeros(graph.num_features, "f4"), np.ones(graph.num_features, "f4")
         if scaling == "standard":
@@ -288,7 +299,9 @@ def fit_inputs(
     wanted = max(directions, config.diffusion_dim if config.diffusion_steps else 0)
     lead = np.zeros((features.shape[1], 0), dtype=np.float32)
     if wanted:
-        if isinstance(features, MappedFeatures):
+        if isinstance(features, SplitFeatures):
+            lead = features.leading_directions(min(wanted, *features.shape))
+        elif isinstance(features, MappedFeatures):
             lead = leading_directions(features, min(wanted, *features.shape))
         else:
             lead = main_directions(scaled, wanted, derive_key(seed, "basis"))
@@ -296,14 +309,16 @@ def fit_inputs(
     steps = config.diffusion_steps
     center, diffused = empty, torch.zeros(graph.num_nodes, 0)
     if steps:
-        held = _diffused(features, basis, graph, steps)
+        held = _diffused(features, basis, graph, steps, ranks)
         center = held.mean(0).numpy().copy()
         diffused = _unit(held.sub_(torch.from_numpy(center)))
     fitted = FeatureMap(scaling, steps, shift, scale, basis, center, structural)
     return fitted, NodeInputs(features, diffused), lead[:, :directions]
 
 
-def _diffused(features: Any, basis: Floats, graph: Graph, steps: int) -> Tensor:
+def _diffused(
+    features: Any, basis: Floats, graph: Graph, steps: int, ranks: Ranks = ALONE
+) -> Tensor:
     weight = torch.from_numpy(basis)
     if isinstance(features, SparseMatrix):
         x = FeatureRows(features).matmul(weight)
@@ -312,7 +327,8 @@ def _diffused(features: Any, basis: Floats, graph: Graph, steps: int) -> Tensor:
     else:
         x = features.float() @ weight
     for _ in range(steps):
-        x = _averaged(x, graph)
+        split = graph.part is not None
+        x = averaged(x, graph, ranks, _SPAN) if split else _averaged(x, graph)
     return F.normalize(x, dim=1)
 
 

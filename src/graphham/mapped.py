@@ -187,11 +187,22 @@ def leading_directions(features: MappedFeatures, dim: int) -> Floats:
 
     One pass over the table; signs are fixed by the largest entry of each direction.
     """
+    return gram_directions(gram_matrix(features), dim)
+
+
+def gram_matrix(features: MappedFeatures) -> npt.NDArray[np.float64]:
+    """Return the ``(num_features, num_features)`` products of all columns."""
     columns = features.shape[1]
     gram = np.zeros((columns, columns))
     for part in features.spans():
         held = part.numpy()
         gram += held.T @ held
+    return gram
+
+
+def gram_directions(gram: npt.NDArray[np.float64], dim: int) -> Floats:
+    """Return the ``(num_features, dim)`` leading directions behind a Gram matrix."""
+    columns = len(gram)
     if columns <= dim:
         return np.eye(columns, dtype=np.float32)
     values, vectors = np.linalg.eigh(gram)

@@ -11,6 +11,7 @@ import contextlib
 import json
 import shutil
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -239,7 +240,9 @@ class RunWriter:
         from graphham.describe import groups_table
         from graphham.hierarchy import Hierarchy, hierarchy_metrics
 
-        groups = groups_table(result, graph)
+        # Of a split graph this process has seen some nodes' features, which describe no group.
+        whole = graph if graph.part is None else replace(graph, features=None, part=None)
+        groups = groups_table(result, whole)
         nodes = nodes_table(result, graph.titles)
         # Dictionaries pay off for repeated codes and labels, never for probabilities.
         coded = [n for n in nodes.column_names if n.startswith(("group_", "evidence_"))]
@@ -264,7 +267,7 @@ class RunWriter:
             if leftover.is_dir():  # a crash in the middle of an earlier finish
                 remove_folder(leftover)
         remove_folder(self.partial / GRAPH_FOLDER)
-        if _graph_bytes(graph) > _KEPT_GRAPH_BYTES:
+        if graph.part is not None or _graph_bytes(graph) > _KEPT_GRAPH_BYTES:
             return False
         from graphham.store import write_store
 

@@ -52,6 +52,7 @@ def find_seeds(
     key: Any,
     scale: float,
     listen: bool = True,
+    links: Any = None,
 ) -> Seeds:
     """Cluster all levels from the top down and refine them along the graph.
 
@@ -62,11 +63,12 @@ def find_seeds(
         key: Decides every random choice.
         scale: Scale of the cosine affinities.
         listen: Whether nodes hear their neighbours' groups.
+        links: Stands in for the graph's adjacency, where nobody holds the whole of it.
     """
     large = graph.num_stored > _LARGE and graph.weights is None and not graph.directed
     held = [_centered_in_place(x) if large else _centered(x) for x in states]
     leaves, parents = _cluster(held, counts, key)
-    return _refine(held, graph, counts, leaves, parents, scale, listen)
+    return _refine(held, graph, counts, leaves, parents, scale, listen, links)
 
 
 def _cluster(
@@ -109,10 +111,13 @@ def _refine(
     parents: list[Codes],
     scale: float,
     listen: bool,
+    links: Any = None,
 ) -> Seeds:
     """Alternate between group vectors and memberships, each node on a path of the tree."""
     adjacency: Any
-    if graph.num_stored > _LARGE and graph.weights is None and not graph.directed:
+    if links is not None:
+        adjacency = links
+    elif graph.num_stored > _LARGE and graph.weights is None and not graph.directed:
         adjacency = Links(graph)
     else:
         adjacency = graph.adjacency().astype(np.float32)
@@ -122,8 +127,8 @@ def _refine(
         # The tables count links from one up; the unit of the weights must not matter.
         adjacency = adjacency / np.float32(adjacency.data.mean(dtype=np.float64))
     degrees = np.asarray(adjacency.sum(1), dtype=np.float32).ravel()
-    links = np.maximum(np.diff(adjacency.indptr), 1)
-    heard = (degrees > 0) * (links / (1 + links / _WITNESSES)) / np.maximum(degrees, 1e-12)
+    counted = np.maximum(np.diff(adjacency.indptr), 1)
+    heard = (degrees > 0) * (counted / (1 + counted / _WITNESSES)) / np.maximum(degrees, 1e-12)
     ancestors = _ancestors(parents, counts)
     paths = np.eye(counts[0], dtype=np.float32)[leaves]
     centers: list[Floats] = []

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, overload
 
@@ -22,7 +22,7 @@ import scipy.sparse as sp
 from graphham.atomic import sync
 from graphham.checksums import CheckedFile, check_files
 from graphham.errors import InputError
-from graphham.graph import Graph, Labels, ReadReport
+from graphham.graph import Graph, Labels, Part, ReadReport
 from graphham.ids import NodeIds
 from graphham.scratch import publish, scratch_beside
 
@@ -92,6 +92,88 @@ def write_store(graph: Graph, path: str | os.PathLike[str], overwrite: bool = Fa
     return folder
 
 
+def split_store(
+    path: str | os.PathLike[str], parts: int, out: str | os.PathLike[str], overwrite: bool = False
+) -> Path:
+    """Cut a store into parts by ranges of nodes, one per process of a job; return their folder.
+
+    Every part is a store with all row bounds, ids and labels, but only its own nodes' neighbours
+    and features: the rest of these files is a hole that takes no room on disk.
+
+    Args:
+        path: The whole store: undirected, without weights, with dense features.
+        parts: Number of parts.
+        out: The folder to make; it holds ``part-0``, ``part-1``, ... which may go to different
+            machines (with a tool that keeps holes, such as ``rsync --sparse``).
+        overwrite: Replace an existing folder of parts (never anything else).
+    """
+    from graphham.parallel.ranks import Ranks, span_of
+
+    graph = open_store(path)
+    folder = Path(out).expanduser()
+    if folder.exists() and not (overwrite and is_split(folder)):
+        refuse_taken(folder, overwrite)
+    if graph.directed or graph.weights is not None:
+        raise InputError("only an undirected graph without weights can be split")
+    if graph.features is None or sp.issparse(graph.features):
+        raise InputError("only a graph with dense features can be split; ingest it with such")
+    n = graph.num_nodes
+    if not 2 <= parts <= -(-n // span_of(n)):
+        most = -(-n // span_of(n))
+        raise InputError(f"{parts} parts were asked for; this graph can be cut into 2 to {most}")
+    with scratch_beside(folder) as scratch:
+        try:
+            made = scratch / "split"
+            made.mkdir()
+            for number in range(parts):
+                first, last = Ranks(number, parts).own_range(n, span_of(n))
+                place = made / f"part-{number}"
+                place.mkdir()
+                part = Part(number, parts, first, last)
+                _Writer(place, part).write(replace(graph, part=part))
+            publish(made, folder)
+        except OSError as error:
+            raise InputError(f"cannot write {folder}: {error.strerror}; nothing was kept") from None
+    return folder
+
+
+def is_split(path: str | os.PathLike[str]) -> bool:
+    """Whether a path is a folder of parts written by :func:`split_store`."""
+    folder = Path(path)
+    return folder.is_dir() and any(is_store(part) for part in folder.glob("part-*"))
+
+
+def list_parts(path: str | os.PathLike[str]) -> list[tuple[str, int, int]]:
+    """Return the name, the first node and one past the last node of every part that is here."""
+    found = (place for place in sorted(Path(path).glob("part-*")) if is_store(place))
+    parts = [(place.name, _part(_read_manifest(place))) for place in found]
+    parts.sort(key=lambda pair: -1 if pair[1] is None else pair[1].number)
+    return [(name, part.first, part.last) for name, part in parts if part is not None]
+
+
+def open_part(path: str | os.PathLike[str], number: int, count: int) -> Graph:
+    """Open one process's part of a split store.
+
+    Args:
+        path: A folder written by :func:`split_store`.
+        number: Number of the process.
+        count: Number of processes of the job.
+    """
+    folder = Path(path).expanduser()
+    found = sorted(folder.glob("part-*"))
+    parts = next((_part(_read_manifest(part)) for part in found if is_store(part)), None)
+    if parts is None:
+        raise InputError(f"{folder} holds no parts of a store; make them with 'graphham split'")
+    if parts.count != count:
+        raise InputError(
+            f"{folder} holds a store in {parts.count} parts, which takes {parts.count} processes, "
+            f"not {count}: give --processes {parts.count}, or split the store anew"
+        )
+    if not is_store(folder / f"part-{number}"):
+        raise InputError(f"{folder} has no part-{number} on this machine; copy it there")
+    return _open(folder / f"part-{number}", verify=False)
+
+
 def open_store(path: str | os.PathLike[str], verify: bool = False) -> Graph:
     """Open a store; only file sizes are checked and nothing large is read.
 
@@ -103,6 +185,16 @@ def open_store(path: str | os.PathLike[str], verify: bool = False) -> Graph:
         InputError: Not a store, written by a newer version, or damaged.
     """
     folder = Path(path).expanduser()
+    part = _part(_read_manifest(folder))
+    if part is not None:
+        raise InputError(
+            f"{folder} is part {part.number} of {part.count} of a split store; fit the folder "
+            f"above it with --processes {part.count}"
+        )
+    return _open(folder, verify)
+
+
+def _open(folder: Path, verify: bool) -> Graph:
     manifest = _read_manifest(folder)
     check_files(folder, manifest["files"], verify)
     try:
@@ -141,14 +233,17 @@ def refuse_taken(folder: Path, overwrite: bool) -> None:
 class _Writer:
     """Writes the files of one store and the manifest last."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, part: Part | None = None) -> None:
+        self.folder, self.part = folder, part
         self.files: dict[str, dict[str, Any]] = {}
 
     def write(self, graph: Graph) -> None:
         """Write every part a graph has."""
         self._array("indptr", graph.indptr)
-        self._array("indices", graph.indices)
+        own = None
+        if self.part is not None:
+            own = (int(graph.indptr[self.part.first]), int(graph.indptr[self.part.last]))
+        self._array("indices", graph.indices, own)
         if graph.weights is not None:
             self._array("weights", graph.weights)
         if graph.ids.kind == "integer":
@@ -168,6 +263,8 @@ class _Writer:
             "splits": sorted(graph.splits),
             "report": None if graph.report is None else asdict(graph.report),
         }
+        if self.part is not None:
+            manifest["part"] = asdict(self.part)
         for number, name in enumerate(manifest["splits"]):
             self._array(f"split_{number}", graph.splits[name])
         if graph.titles is not None:
@@ -185,7 +282,8 @@ class _Writer:
             self._texts("feature_names", graph.feature_names)
         matrix: Any = graph.features
         if not sp.issparse(matrix):
-            self._array("features", matrix)
+            own = None if self.part is None else (self.part.first, self.part.last)
+            self._array("features", matrix, own)
             return {
                 "layout": "dense",
                 "num_features": graph.num_features,
@@ -213,18 +311,25 @@ class _Writer:
             self._array("labels_indptr", matrix.indptr.astype(np.int32, copy=False))
         return {"multi": labels.is_multi, "classes": classes}
 
-    def _array(self, name: str, values: npt.NDArray[Any]) -> None:
+    def _array(
+        self, name: str, values: npt.NDArray[Any], own: tuple[int, int] | None = None
+    ) -> None:
+        """Write an array; of one with ``own`` rows, the others become a hole."""
+        first, last = (0, len(values)) if own is None else own
         header = {
             "descr": np.lib.format.dtype_to_descr(values.dtype),
             "fortran_order": False,
             "shape": values.shape,
         }
-        rows = max(1, _CHUNK // max(1, values.itemsize * int(np.prod(values.shape[1:]))))
+        each = values.itemsize * int(np.prod(values.shape[1:]))
+        rows = max(1, _CHUNK // max(1, each))
         with CheckedFile(self.folder / f"{name}.npy") as file:
             np.lib.format.write_array_header_1_0(file, header)
-            for start in range(0, len(values), rows):
-                piece = np.ascontiguousarray(values[start : start + rows])
+            file.skip(each * first)
+            for start in range(first, last, rows):
+                piece = np.ascontiguousarray(values[start : min(start + rows, last)])
                 file.write(piece.reshape(-1).view(np.uint8))
+            file.skip(each * (len(values) - last))
             self.files[f"{name}.npy"] = file.finish()
 
     def _texts(self, name: str, values: pa.Array | Iterable[str]) -> None:
@@ -275,6 +380,7 @@ class _Opener:
             splits={s: self._array(f"split_{i}") for i, s in enumerate(known["splits"])},
             titles=self._optional_texts("titles"),
             report=_report(known["report"]),
+            part=_part(known),
         )
         lengths = (len(indptr) - 1, len(ids))
         if lengths != (n, n) or int(indptr[-1]) != len(indices):
@@ -336,6 +442,11 @@ class _Opener:
 
     def _optional_texts(self, name: str) -> TextColumn | None:
         return TextColumn(self._texts(name)) if f"{name}.arrow" in self.files else None
+
+
+def _part(manifest: dict[str, Any]) -> Part | None:
+    known = manifest.get("part")
+    return None if known is None else Part(**{name: int(value) for name, value in known.items()})
 
 
 def _report(known: dict[str, Any] | None) -> ReadReport | None:

@@ -29,6 +29,7 @@ from graphham.objective import Truth, loss_parts, total_loss
 from graphham.parallel.ranks import ALONE, Ranks
 from graphham.parallel.saving import load_together, save_together, share_seeds
 from graphham.parallel.shards import ShardedSteps
+from graphham.parallel.split import SplitLinks
 from graphham.parallel.tables import RowShards
 from graphham.seeding import Seeds, find_seeds
 from graphham.validation import LabelValidator, Validator
@@ -112,7 +113,7 @@ class Trainer:
         self.tables: list[ContextTable] | list[RowShards] = tables
         self.truth, self.validator, self.run = truth, validator, run
         self.listener: Listener = listener or Silent()
-        self.batches = Batches(graph, inputs, config, inductive=not tables)
+        self.batches = Batches(graph, inputs, config, not tables, ranks)
         self.optimizer = make_optimizer(model, config)
         self.seeds: list[Tensor] | None = None
         self.guess: Tensor | None = None
@@ -260,7 +261,10 @@ class Trainer:
         else:
             states = LayerWise(self.model, self.inputs, self.graph, self.ranks).level_states()
         seeds: Seeds | None = None
-        if self.ranks.is_first:
+        links = None
+        if self.graph.part is not None:
+            links = SplitLinks(self.graph, self.ranks)
+        if self.ranks.is_first or links is not None:
             seeds = find_seeds(
                 states,
                 self.graph,
@@ -268,6 +272,7 @@ class Trainer:
                 derive_key(config.seed, "graft"),
                 config.model.affinity_scale,
                 config.model.neighbor_evidence,
+                links,
             )
         del states
         seeds = share_seeds(seeds, self.ranks, len(self.model.groups))

@@ -215,6 +215,42 @@ class IngestProgress:
             self._screen.say(stage, f"{done:.0%} of the work done, {left}")
 
 
+def split(
+    store: Annotated[
+        str, typer.Argument(metavar="STORE", help="A store that graphham ingest wrote.")
+    ],
+    parts: Annotated[
+        int, typer.Option("--parts", min=2, help="Number of parts: one per process of the job.")
+    ],
+    out: Annotated[str, typer.Option("--out", metavar="FOLDER", help="Folder for the parts.")],
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace an existing folder of parts.")
+    ] = False,
+) -> None:
+    """Cut a store into parts for machines that cannot hold all of it.
+
+    Every part knows all ids and holds the neighbours and features of its own nodes; the rest of
+    its files are holes that take no room. Copy part-0, part-1, ... to their machines with a tool
+    that keeps holes, to the same place on each.
+
+    Example:
+      graphham split stores/big --parts 2 --out stores/halves
+      graphham fit stores/halves --processes 2 --out runs/big
+      rsync -a --sparse stores/halves/part-1 host:stores/halves/
+    """
+    from graphham.console import Screen
+    from graphham.store import split_store
+
+    screen = Screen()
+    written = split_store(store, parts, out, overwrite)
+    sizes = [
+        sum(512 * file.stat().st_blocks for file in (written / f"part-{number}").iterdir())
+        for number in range(parts)
+    ]
+    screen.say("Wrote", f"{written}, {parts} parts of up to {max(sizes):,} bytes on disk")
+    screen.say("Next", f"graphham fit {written} --processes {parts} --out runs/{written.name}")
+
+
 def info(
     path: Annotated[
         str, typer.Argument(metavar="PATH", help="A run folder, a store, or any graph.")
@@ -234,7 +270,12 @@ def info(
         _show_run(screen, folder)
         return
     from graphham.io import describe
+    from graphham.store import is_split, list_parts
 
+    if is_split(folder):
+        found = list_parts(folder)
+        screen.say("Parts", [f"{name}: nodes {a:,} to {b - 1:,}" for name, a, b in found])
+        return
     graph = open_graph(path, GraphOptions())
     screen.say("Graph", [f"{graph.name}", *describe(graph.report, graph)])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from graphham.graph import Graph
 
 _PANEL = "Reading the graph"
+# Number of this process and of all, as torchrun and ``fit --processes`` say.
+_JOB = (("RANK", "0"), ("WORLD_SIZE", "1"))
 
 GraphArgument = Annotated[
     str,
@@ -129,8 +132,13 @@ def open_graph(source: str, options: GraphOptions) -> Graph:
             raise InputError(f"there is no file {source!r} and {error}") from None
     if (path / "hierarchy.json").is_file():
         raise InputError(f"{path} is a run folder, not a graph; give what the run was fitted on")
-    from graphham.store import MANIFEST, open_store
+    from graphham.store import MANIFEST, is_split, open_part, open_store
 
+    if is_split(path):
+        given = options.features or options.labels
+        _refuse(refused or (given and "--features or --labels"), f"{path} is a split store")
+        job = (int(os.environ.get(name, default)) for name, default in _JOB)
+        return open_part(path, *job)
     if (path / MANIFEST).is_file():
         _refuse(refused, f"{path} is a store")
         return attach_tables(open_store(path), options)

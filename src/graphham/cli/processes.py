@@ -162,14 +162,16 @@ def _end(children: list[subprocess.Popen[bytes]]) -> None:
 
 
 def _explain(rank: int, children: list[subprocess.Popen[bytes]], folder: Path) -> NoReturn:
-    code = children[rank].returncode
+    code, said = children[rank].returncode, children[0].returncode
+    if rank and said > 0 and said != FOLLOWED:
+        raise SystemExit(said)  # the first refused as well, and has told the user why
     if code < 0:
         raise InputError(
             f"process {rank} of {len(children)} was killed (signal {-code}), so the job ended; "
             f"the same command with --resume goes on from the last checkpoint"
         )
     if rank:
-        said = (folder / f"errors-{rank}").read_text("utf-8", errors="replace").strip()
-        line = said.splitlines()[-1] if said else f"it ended with code {code}"
+        errors = (folder / f"errors-{rank}").read_text("utf-8", errors="replace").strip()
+        line = errors.splitlines()[-1] if errors else f"it ended with code {code}"
         raise InputError(f"process {rank} of {len(children)} failed: {line}")
     raise SystemExit(code)

@@ -88,12 +88,16 @@ class ShardedSteps:
             for shard in self.own:
                 part = parts[shard]
                 step = None
-                if len(part):
+                if len(part) or is_split:
                     step = trainer.batches.sampled_step(part, derive_key(key, "shard", shard))
-                pieces.append(Piece(len(part) / len(targets), step))
+                pieces.append(Piece(len(part) / len(targets), step if len(part) else None))
+            if is_split and len(self.own) < max(self.sizes):
+                # Others have a shard more to draw, and questions about nodes that are here.
+                trainer.batches.sampled_step(order[:0], key)
             return pieces
 
-        workers = trainer.config.train.workers
+        is_split = trainer.batches.split is not None
+        workers = 0 if is_split else trainer.config.train.workers
         if not workers:
             yield from map(make, range(len(starts)))
             return

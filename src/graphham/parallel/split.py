@@ -1,0 +1,341 @@
+"""A store cut into parts, one per process: neighbours and features are asked for where they are.
+
+Every part knows all row bounds and ids, and holds the neighbours and features of its own range of
+nodes. What a step draws is decided by key and node alone, so a process draws *which* neighbours it
+wants by itself and asks their owners only who they are. Processes answer each other in turns: all
+of them call these functions in the same order, also with nothing to ask.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from graphham.blocks import Block
+from graphham.config import RunConfig
+from graphham.errors import InputError
+from graphham.graph import Graph
+from graphham.jit import Array, below, frozen, jit, mix
+from graphham.layer_kernels import lead_with_self, neighbor_mean
+from graphham.mapped import MappedFeatures, column_moments, gram_directions, gram_matrix
+from graphham.ops import mean_aggregate
+from graphham.parallel.ranks import Ranks, span_of
+from graphham.sampling import Key, NeighborSampler, sample_negatives
+
+Rows = npt.NDArray[np.int64]
+
+
+def check_split(graph: Graph, config: RunConfig, ranks: Ranks) -> None:
+    """Refuse what one part of a graph cannot do, or what only a part of the processes could."""
+    part = graph.part
+    if part is None:
+        return
+    if (part.number, part.count) != (ranks.rank, ranks.count):
+        raise InputError(
+            f"part {part.number} of {part.count} of a split store is for process {part.number} of "
+            f"{part.count}, not for process {ranks.rank} of {ranks.count}; start {part.count} "
+            f"processes or split the store anew"
+        )
+    if config.task != "embed" or config.train.validation_edges:
+        raise InputError(
+            "a split store serves --task embed without train.validation_edges; fit the whole store "
+            "for anything else"
+        )
+    if config.model.nesting == "graft" and not config.inputs.diffusion_steps:
+        raise InputError(
+            "a split store needs inputs.diffusion_steps of at least 1, or model.nesting other than "
+            "'graft': the graft looks at every node"
+        )
+
+
+class Owners:
+    """Who holds which rows, and how to ask them.
+
+    Args:
+        bounds: ``(processes + 1,)`` first row of each process and one past the last.
+        ranks: The processes.
+    """
+
+    def __init__(self, bounds: Sequence[int] | Array, ranks: Ranks) -> None:
+        self.bounds, self.ranks = np.asarray(bounds, dtype=np.int64), ranks
+
+    def ask(self, rows: Array, answer: Callable[[Rows, int], Array]) -> Array:
+        """Return what the owner of each row answers; every process answers for its own.
+
+        Args:
+            rows: ``(count,)`` rows, in any order.
+            answer: Gives the ``(rows, ...)`` answers of rows that are here, to a process.
+        """
+        owner = np.searchsorted(self.bounds, rows, side="right") - 1
+        order = np.argsort(owner, kind="stable")
+        cuts = np.searchsorted(owner[order], np.arange(self.ranks.count + 1))
+        sorted_rows = torch.from_numpy(rows[order].astype(np.int64, copy=False))
+        parts = [sorted_rows[a:b] for a, b in itertools.pairwise(cuts.tolist())]
+        asked = self.ranks.exchange(parts)
+        said = [answer(part.numpy(), asker) for asker, part in enumerate(asked)]
+        parts = [torch.from_numpy(np.ascontiguousarray(part)) for part in said]
+        got = self.ranks.swap(parts).numpy()
+        out = np.empty_like(got)
+        out[order] = got
+        return out
+
+
+class SplitSampler(NeighborSampler):
+    """Draws what :mod:`graphham.sampling` draws, from a graph of which this process has a part.
+
+    Args:
+        graph: The part; its row bounds are those of the whole graph.
+        ranks: The processes that hold the parts.
+    """
+
+    def __init__(self, graph: Graph, ranks: Ranks) -> None:
+        super().__init__(graph)
+        nodes = ranks.bounds(graph.num_nodes, span_of(graph.num_nodes))
+        self.nodes = Owners(nodes, ranks)
+        self.entries = Owners(graph.indptr[nodes], ranks)
+
+    def sample_block(
+        self, targets: Any, fanout: int | None, key: Key, self_edge: bool = True
+    ) -> Block:
+        """Do as :meth:`NeighborSampler.sample_block`."""
+        rows = frozen(targets, np.int64)
+        self._counters[0] += 1
+        limit = np.iinfo(np.int64).max if fanout is None else fanout
+        bounds, spots = _draw_spots(
+            self._indptr, rows, limit, np.uint64(key), self._drawn, self._counters
+        )
+        met = frozen(self.entries.ask(spots, self._answer))
+        indptr, local, sources = _relabel(
+            rows, bounds, met, self_edge, self._places, self._counters[0]
+        )
+        return Block(indptr, local, len(sources), self_edge, None, sources)
+
+    def walk_contexts(self, targets: Any, walks: int, steps: int, key: Key) -> Array:
+        """Do as :func:`graphham.sampling.walk_contexts`."""
+        rows = frozen(targets, np.int64)
+        origin = np.repeat(rows, walks)
+        at = origin.copy()
+        met = np.empty((len(at), steps), dtype=self._indices.dtype)
+        for step in range(steps):
+            spots = _walk_spots(self._indptr, frozen(rows), walks, at, step, np.uint64(key))
+            walking = spots >= 0
+            at[:] = -1
+            at[walking] = self.entries.ask(spots[walking], self._answer)
+            met[:, step] = np.where(at == origin, -1, at)
+        return met.reshape(len(rows), walks, steps)
+
+    def sample_negatives(self, targets: Any, count: int, key: Key) -> Array:
+        """Do as :func:`graphham.sampling.sample_negatives`."""
+        rows = np.asarray(targets, dtype=np.int64)
+        # The owner of a node draws for it, by the key of whoever asks.
+        told = self.nodes.ranks.gather(torch.from_numpy(np.array([key], np.uint64).view(np.int64)))
+        keys = [part.numpy().view(np.uint64)[0] for part in told]
+
+        def draw(own: Rows, asker: int) -> Array:
+            return sample_negatives(self.graph, own, count, keys[asker])
+
+        return self.nodes.ask(rows, draw)
+
+    def _answer(self, spots: Rows, asker: int) -> Array:
+        return self._indices[spots]
+
+
+class SplitFeatures(MappedFeatures):
+    """Dense features of which this process has the rows of its own range."""
+
+    ranks: Ranks
+
+    @classmethod
+    def of(cls, held: MappedFeatures, ranks: Ranks) -> SplitFeatures:
+        """Return the same features, other rows asked for where they are."""
+        made = cls(held.raw, held.shift, held.factor, held.unit_rows)
+        object.__setattr__(made, "ranks", ranks)
+        return made
+
+    def rows(self, selection: Any) -> Tensor:
+        """Return the ``(len(selection), num_features)`` scaled rows, whoever has them."""
+        chosen = np.asarray(selection, dtype=np.int64)
+        bounds = self.ranks.bounds(len(self.raw), span_of(len(self.raw)))
+        here = super().rows
+        found = Owners(bounds, self.ranks).ask(chosen, lambda own, _: here(own).numpy())
+        return torch.from_numpy(found)
+
+    def own(self) -> MappedFeatures:
+        """Return the features of the own range."""
+        first, last = self.ranks.own_range(len(self.raw), span_of(len(self.raw)))
+        return MappedFeatures(self.raw[first:last], self.shift, self.factor, self.unit_rows)
+
+    def matmul(self, weight: Tensor) -> Tensor:
+        """Return ``(num_nodes, out)`` features times weights, each process doing its own rows."""
+        out = torch.empty(len(self.raw), weight.shape[1])
+        span = span_of(len(self.raw))
+        first, last = self.ranks.own_range(len(self.raw), span)
+        out[first:last] = self.own().matmul(weight)
+        self.ranks.share_rows(out.numpy(), span)
+        return out
+
+    def leading_directions(self, dim: int) -> npt.NDArray[np.float32]:
+        """Do as :func:`graphham.mapped.leading_directions`, every process its own rows."""
+        return gram_directions(_total(gram_matrix(self.own()), self.ranks), dim)
+
+    def to_tensor(self) -> Tensor:
+        """Refuse: nobody holds the whole table."""
+        raise InputError("a split store has no place for all features; train.batch must be sampled")
+
+
+def split_moments(graph: Graph, ranks: Ranks) -> tuple[Array, Array]:
+    """Return mean and deviation of each feature column over all parts."""
+    assert graph.part is not None
+    assert graph.features is not None
+    own: Any = graph.features[graph.part.first : graph.part.last]
+    mean, spread = column_moments(own)
+    share = len(own) / graph.num_nodes
+    total = _total(share * mean, ranks)
+    # What the parts vary in themselves, and what their means do.
+    return total, np.sqrt(_total(share * (spread**2 + (mean - total) ** 2), ranks))
+
+
+def _total(values: npt.NDArray[np.float64], ranks: Ranks) -> npt.NDArray[np.float64]:
+    """Add up all processes' arrays in the order of processes."""
+    parts = ranks.gather(torch.from_numpy(np.ascontiguousarray(values)))
+    total: npt.NDArray[np.float64] = torch.stack(parts).sum(0).numpy()
+    return total
+
+
+def averaged(x: Tensor, graph: Graph, ranks: Ranks, piece: int) -> Tensor:
+    """Average each node with its neighbours; every process does its own nodes.
+
+    Args:
+        x: ``(num_nodes, width)`` vectors of all nodes.
+        graph: The part.
+        ranks: The processes.
+        piece: Nodes taken at once.
+    """
+    span = span_of(graph.num_nodes)
+    low, high = ranks.own_range(graph.num_nodes, span)
+    indptr, indices = frozen(graph.indptr, np.int64), frozen(graph.indices)
+    weights = frozen(np.empty(0, dtype=np.float32))
+    out = torch.empty_like(x)
+    for first in range(low, high, piece):
+        last = min(first + piece, high)
+        bounds, columns, _ = lead_with_self(indptr, indices, weights, first, last)
+        out[first:last] = mean_aggregate(x, Block(bounds, columns, len(x), True, None))
+    ranks.share_rows(out.numpy(), span)
+    return out
+
+
+class SplitLinks:
+    """The links of a split graph, as much of a sparse matrix as the refinement of groups needs.
+
+    Args:
+        graph: The part.
+        ranks: The processes.
+    """
+
+    def __init__(self, graph: Graph, ranks: Ranks) -> None:
+        self.ranks, self.span = ranks, span_of(graph.num_nodes)
+        self.indptr, self.indices = frozen(graph.indptr, np.int64), frozen(graph.indices)
+        self.degrees = graph.degrees().astype(np.float32)
+
+    def sum(self, axis: int) -> npt.NDArray[np.float32]:
+        """Return the degrees."""
+        return self.degrees
+
+    def __matmul__(self, values: Array) -> Array:
+        """Return the sum of each node's neighbours' rows; every process adds up its own."""
+        held = frozen(values, np.float32)
+        out = np.empty(held.shape, dtype=np.float32)
+        first, last = self.ranks.own_range(len(out), self.span)
+        weights = frozen(np.empty(0, dtype=np.float32))
+        neighbor_mean(self.indptr, self.indices, weights, first, last, held, out[first:last])
+        self.ranks.share_rows(out, self.span)
+        out *= self.degrees[:, None]
+        return out
+
+
+@jit
+def _draw_spots(
+    indptr: Array, targets: Array, limit: int, key: Any, drawn: Array, counters: Array
+) -> tuple[Array, Array]:
+    """Return the bounds of each target's draw and the entries drawn, as ``_sample_rows`` does."""
+    count = len(targets)
+    bounds = np.empty(count + 1, dtype=np.int64)
+    bounds[0] = 0
+    for t in range(count):
+        degree = indptr[targets[t] + 1] - indptr[targets[t]]
+        bounds[t + 1] = bounds[t] + min(degree, limit)
+    spots = np.empty(bounds[count], dtype=np.int64)
+    mark = counters[1]
+    for t in range(count):
+        node = targets[t]
+        low = indptr[node]
+        degree = indptr[node + 1] - low
+        taken = bounds[t + 1] - bounds[t]
+        mark += 1
+        node_key = mix(key, node)
+        for d in range(taken):
+            pick = d
+            if taken < degree:
+                top = degree - taken + d
+                pick = below(mix(node_key, d), top + 1)
+                if drawn[pick] == mark:
+                    pick = top
+                drawn[pick] = mark
+            spots[bounds[t] + d] = low + pick
+    counters[1] = mark
+    return bounds, spots
+
+
+@jit
+def _relabel(
+    targets: Array, bounds: Array, met: Array, self_edge: bool, places: Array, call: int
+) -> tuple[Array, Array, Array]:
+    """Return the block's bounds, its local columns, and the graph rows behind them."""
+    count = len(targets)
+    extra = 1 if self_edge else 0
+    stamp = call << 32
+    sources = np.empty(count + len(met), dtype=np.int64)
+    for t in range(count):
+        sources[t] = targets[t]
+        places[targets[t]] = stamp | t
+    num_sources = count
+    indptr = np.empty(count + 1, dtype=np.int64)
+    local = np.empty(len(met) + extra * count, dtype=np.int32)
+    for t in range(count + 1):
+        indptr[t] = bounds[t] + extra * t
+    for t in range(count):
+        if self_edge:
+            local[indptr[t]] = t
+        for e in range(bounds[t], bounds[t + 1]):
+            neighbor = met[e]
+            place = places[neighbor]
+            if place < stamp:
+                place = stamp | num_sources
+                places[neighbor] = place
+                sources[num_sources] = neighbor
+                num_sources += 1
+            local[e + extra * (t + 1)] = place & 0xFFFFFFFF
+    return indptr, local, sources[:num_sources].copy()
+
+
+@jit
+def _walk_spots(
+    indptr: Array, targets: Array, walks: int, position: Array, step: int, key: Any
+) -> Array:
+    """Return the entry each walker goes to next as ``_walk`` does, -1 for one that stands still."""
+    spots = np.empty(len(position), dtype=np.int64)
+    for w in range(len(position)):
+        spots[w] = -1
+        if position[w] >= 0:
+            low = indptr[position[w]]
+            degree = indptr[position[w] + 1] - low
+            if degree > 0:
+                walker_key = mix(mix(key, targets[w // walks]), w % walks)
+                spots[w] = low + below(mix(walker_key, step), degree)
+    return spots
