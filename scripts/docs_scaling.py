@@ -21,6 +21,8 @@ NODES, EDGES = 10**9, 50 * 10**9
 RANKS = 128
 # Distinct context nodes of one shard of 256 targets with 200 pairs each.
 CONTEXT_ROWS = 50_600
+# Neighbours that 512 targets draw at fan-out 25 x 25, if no two are the same.
+SOURCES = 512 * (25 + 25 * 25)
 # Bytes per node of the arrays that the code holds, for K = 16 and 8, dim 128, 100 features; each
 # line names the array.
 TRAINING = {
@@ -101,5 +103,8 @@ def outputs() -> dict[Path, str]:
         training_gb=sum(TRAINING.values()) * NODES / 1e9,
         per_node=read,
         fits=64e9 / read / 1e6,
+        part=bounds + (index + features) / RANKS,
+        # An entry is asked for with 8 bytes and answered with 4; a row of 100 features has 400.
+        asked=SOURCES * (8 + 4 + 8 + 400) / 1e6,
     )
     return {PAGE: text}
