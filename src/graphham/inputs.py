@@ -34,8 +34,8 @@ from graphham.mapped import (
     leading_directions,
 )
 from graphham.ops import SparseMatrix, mean_aggregate, sparse_matmul
-from graphham.parallel.ranks import ALONE, Ranks
-from graphham.parallel.split import SplitFeatures, averaged, split_moments
+from graphham.parallel.ranks import ALONE, Ranks, span_of
+from graphham.parallel.split import SplitFeatures, split_moments
 from graphham.spectral import main_directions, structural_features
 from graphham.threads import single_threaded
 
@@ -327,21 +327,23 @@ def _diffused(
     else:
         x = features.float() @ weight
     for _ in range(steps):
-        split = graph.part is not None
-        x = averaged(x, graph, ranks, _SPAN) if split else _averaged(x, graph)
+        x = _averaged(x, graph, ranks)
     return F.normalize(x, dim=1)
 
 
-def _averaged(x: Tensor, graph: Graph) -> Tensor:
-    """Average each node with its neighbours, some nodes at a time."""
+def _averaged(x: Tensor, graph: Graph, ranks: Ranks = ALONE) -> Tensor:
+    """Average each node with its neighbours, some nodes at a time; of a split graph, the own."""
     indptr, indices = frozen(graph.indptr, np.int64), frozen(graph.indices)
     weights = frozen(np.empty(0) if graph.weights is None else graph.weights, np.float32)
     out = torch.empty_like(x)
-    for first in range(0, len(x), _SPAN):
-        last = min(first + _SPAN, len(x))
+    low, high = (0, len(x)) if graph.part is None else (graph.part.first, graph.part.last)
+    for first in range(low, high, _SPAN):
+        last = min(first + _SPAN, high)
         bounds, columns, given = lead_with_self(indptr, indices, weights, first, last)
         block = Block(bounds, columns, len(x), True, given if len(weights) else None)
         out[first:last] = mean_aggregate(x, block)
+    if graph.part is not None:
+        ranks.share_rows(out.numpy(), span_of(len(x)))
     return out
 
 

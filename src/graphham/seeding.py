@@ -21,6 +21,7 @@ from graphham.jit import frozen
 from graphham.keys import derive_key
 from graphham.kmeans import Codes, Floats, kmeans
 from graphham.layer_kernels import neighbor_mean
+from graphham.parallel.ranks import ALONE, Ranks, span_of
 
 _ROUNDS = 10
 # Graphs with more stored links than this are refined without copies of their size.
@@ -52,7 +53,7 @@ def find_seeds(
     key: Any,
     scale: float,
     listen: bool = True,
-    links: Any = None,
+    ranks: Ranks = ALONE,
 ) -> Seeds:
     """Cluster all levels from the top down and refine them along the graph.
 
@@ -63,12 +64,12 @@ def find_seeds(
         key: Decides every random choice.
         scale: Scale of the cosine affinities.
         listen: Whether nodes hear their neighbours' groups.
-        links: Stands in for the graph's adjacency, where nobody holds the whole of it.
+        ranks: The processes that hold the parts of a split graph; all of them call this.
     """
     large = graph.num_stored > _LARGE and graph.weights is None and not graph.directed
     held = [_centered_in_place(x) if large else _centered(x) for x in states]
     leaves, parents = _cluster(held, counts, key)
-    return _refine(held, graph, counts, leaves, parents, scale, listen, links)
+    return _refine(held, graph, counts, leaves, parents, scale, listen, ranks)
 
 
 def _cluster(
@@ -111,14 +112,13 @@ def _refine(
     parents: list[Codes],
     scale: float,
     listen: bool,
-    links: Any = None,
+    ranks: Ranks,
 ) -> Seeds:
     """Alternate between group vectors and memberships, each node on a path of the tree."""
     adjacency: Any
-    if links is not None:
-        adjacency = links
-    elif graph.num_stored > _LARGE and graph.weights is None and not graph.directed:
-        adjacency = Links(graph)
+    plain = graph.weights is None and not graph.directed
+    if plain and (graph.num_stored > _LARGE or graph.part is not None):
+        adjacency = Links(graph, ranks)
     else:
         adjacency = graph.adjacency().astype(np.float32)
     if graph.directed:
@@ -159,10 +159,12 @@ class Links:
     SciPy would want a number per link beside the neighbour; this reads the graph where it is.
 
     Args:
-        graph: An undirected graph without weights.
+        graph: An undirected graph without weights, or this process's part of one.
+        ranks: The processes that hold the parts.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, ranks: Ranks = ALONE) -> None:
+        self.part, self.ranks = graph.part, ranks
         self.indptr = frozen(graph.indptr, np.int64)
         self.indices = frozen(graph.indices)
         self.degrees = graph.degrees().astype(np.float32)
@@ -176,7 +178,10 @@ class Links:
         held = frozen(values, np.float32)
         out = np.empty(held.shape, dtype=np.float32)
         weights = frozen(np.empty(0, dtype=np.float32))
-        neighbor_mean(self.indptr, self.indices, weights, 0, len(out), held, out)
+        first, last = (0, len(out)) if self.part is None else (self.part.first, self.part.last)
+        neighbor_mean(self.indptr, self.indices, weights, first, last, held, out[first:last])
+        if self.part is not None:
+            self.ranks.share_rows(out, span_of(len(out)))
         out *= self.degrees[:, None]
         return out
 

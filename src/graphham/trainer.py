@@ -29,7 +29,6 @@ from graphham.objective import Truth, loss_parts, total_loss
 from graphham.parallel.ranks import ALONE, Ranks
 from graphham.parallel.saving import load_together, save_together, share_seeds
 from graphham.parallel.shards import ShardedSteps
-from graphham.parallel.split import SplitLinks
 from graphham.parallel.tables import RowShards
 from graphham.seeding import Seeds, find_seeds
 from graphham.validation import LabelValidator, Validator
@@ -261,10 +260,8 @@ class Trainer:
         else:
             states = LayerWise(self.model, self.inputs, self.graph, self.ranks).level_states()
         seeds: Seeds | None = None
-        links = None
-        if self.graph.part is not None:
-            links = SplitLinks(self.graph, self.ranks)
-        if self.ranks.is_first or links is not None:
+        # Nobody has all links of a split graph: every process adds up those it has.
+        if self.ranks.is_first or self.graph.part is not None:
             seeds = find_seeds(
                 states,
                 self.graph,
@@ -272,7 +269,7 @@ class Trainer:
                 derive_key(config.seed, "graft"),
                 config.model.affinity_scale,
                 config.model.neighbor_evidence,
-                links,
+                self.ranks,
             )
         del states
         seeds = share_seeds(seeds, self.ranks, len(self.model.groups))

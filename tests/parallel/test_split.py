@@ -13,13 +13,7 @@ from graphham.errors import InputError
 from graphham.graph import Part
 from graphham.mapped import MappedFeatures, column_moments, leading_directions
 from graphham.parallel.ranks import Ranks, span_of
-from graphham.parallel.split import (
-    SplitFeatures,
-    SplitLinks,
-    SplitSampler,
-    averaged,
-    split_moments,
-)
+from graphham.parallel.split import SplitFeatures, SplitSampler, split_moments
 from graphham.planted import planted_hierarchy
 from graphham.sampling import NeighborSampler, sample_negatives, walk_contexts
 from graphham.store import is_split, open_part, open_store, split_store, verify_store, write_store
@@ -139,7 +133,7 @@ def test_parts_average_and_add_up_neighbours_like_the_whole():
     x = torch.randn(NODES, 3, generator=torch.Generator().manual_seed(1))
 
     def both(graph, ranks):
-        return averaged(x, graph, ranks, 64), SplitLinks(graph, ranks) @ x.numpy()
+        return _averaged(x, graph, ranks), Links(graph, ranks) @ x.numpy()
 
     for mean, total in in_parts(2, both):
         assert torch.equal(mean, _averaged(x, GRAPH))

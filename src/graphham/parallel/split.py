@@ -22,9 +22,7 @@ from graphham.config import RunConfig
 from graphham.errors import InputError
 from graphham.graph import Graph
 from graphham.jit import Array, below, frozen, jit, mix
-from graphham.layer_kernels import lead_with_self, neighbor_mean
 from graphham.mapped import MappedFeatures, column_moments, gram_directions, gram_matrix
-from graphham.ops import mean_aggregate
 from graphham.parallel.ranks import Ranks, span_of
 from graphham.sampling import Key, NeighborSampler, sample_negatives
 
@@ -206,57 +204,6 @@ def _total(values: npt.NDArray[np.float64], ranks: Ranks) -> npt.NDArray[np.floa
     parts = ranks.gather(torch.from_numpy(np.ascontiguousarray(values)))
     total: npt.NDArray[np.float64] = torch.stack(parts).sum(0).numpy()
     return total
-
-
-def averaged(x: Tensor, graph: Graph, ranks: Ranks, piece: int) -> Tensor:
-    """Average each node with its neighbours; every process does its own nodes.
-
-    Args:
-        x: ``(num_nodes, width)`` vectors of all nodes.
-        graph: The part.
-        ranks: The processes.
-        piece: Nodes taken at once.
-    """
-    span = span_of(graph.num_nodes)
-    low, high = ranks.own_range(graph.num_nodes, span)
-    indptr, indices = frozen(graph.indptr, np.int64), frozen(graph.indices)
-    weights = frozen(np.empty(0, dtype=np.float32))
-    out = torch.empty_like(x)
-    for first in range(low, high, piece):
-        last = min(first + piece, high)
-        bounds, columns, _ = lead_with_self(indptr, indices, weights, first, last)
-        out[first:last] = mean_aggregate(x, Block(bounds, columns, len(x), True, None))
-    ranks.share_rows(out.numpy(), span)
-    return out
-
-
-class SplitLinks:
-    """The links of a split graph, as much of a sparse matrix as the refinement of groups needs.
-
-    Args:
-        graph: The part.
-        ranks: The processes.
-    """
-
-    def __init__(self, graph: Graph, ranks: Ranks) -> None:
-        self.ranks, self.span = ranks, span_of(graph.num_nodes)
-        self.indptr, self.indices = frozen(graph.indptr, np.int64), frozen(graph.indices)
-        self.degrees = graph.degrees().astype(np.float32)
-
-    def sum(self, axis: int) -> npt.NDArray[np.float32]:
-        """Return the degrees."""
-        return self.degrees
-
-    def __matmul__(self, values: Array) -> Array:
-        """Return the sum of each node's neighbours' rows; every process adds up its own."""
-        held = frozen(values, np.float32)
-        out = np.empty(held.shape, dtype=np.float32)
-        first, last = self.ranks.own_range(len(out), self.span)
-        weights = frozen(np.empty(0, dtype=np.float32))
-        neighbor_mean(self.indptr, self.indices, weights, first, last, held, out[first:last])
-        self.ranks.share_rows(out, self.span)
-        out *= self.degrees[:, None]
-        return out
 
 
 @jit
