@@ -101,6 +101,7 @@ class Block:
         In a weighted graph the self edge carries the mean weight of the node's other edges, so that
         its share does not depend on the unit of the weights.
         """
+        graph.require_whole()
         if graph.num_nodes >= 2**31:
             raise InputError(
                 f"a block holds fewer than 2**31 rows but the graph has {graph.num_nodes:,} nodes; "

@@ -138,6 +138,8 @@ def fit_graph(
             inputs = features.apply(graph)
         result = encoder.read(graph, inputs, ranks).validate()
     notes = collapse_notes(result.groups, config.groups or ())
+    if graph.part is not None:
+        notes.append("groups of a split store have no typical features: nobody has seen all nodes")
     for note in notes:
         hear.on_note(note)
     metrics = hierarchy_metrics(result)

@@ -97,12 +97,14 @@ class Part:
         count: Number of parts.
         first: First node of its range.
         last: One past the last.
+        whole: Fingerprint of the whole graph, which all its parts have in common.
     """
 
     number: int
     count: int
     first: int
     last: int
+    whole: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,8 +180,30 @@ class Graph:
         """Return the neighbour rows of one row."""
         return self.indices[self.indptr[row] : self.indptr[row + 1]]
 
+    def require_whole(self) -> Graph:
+        """Return self, or refuse to be read like a whole graph where this is only a part."""
+        if self.part is not None:
+            raise InputError(
+                f"this is part {self.part.number} of {self.part.count} of a split store, which "
+                f"only a fit of GraphHAM can read; use the whole store"
+            )
+        return self
+
+    def own_entries(self) -> slice:
+        """Return where the neighbours are that this graph really holds: all, but for a part."""
+        if self.part is None:
+            return slice(0, self.num_stored)
+        return slice(int(self.indptr[self.part.first]), int(self.indptr[self.part.last]))
+
+    def own_rows(self) -> slice:
+        """Return the nodes whose neighbours and features this graph really holds."""
+        if self.part is None:
+            return slice(0, self.num_nodes)
+        return slice(self.part.first, self.part.last)
+
     def adjacency(self) -> sp.csr_matrix:
         """Return the ``(num_nodes, num_nodes)`` SciPy adjacency, sharing memory where it can."""
+        self.require_whole()
         data = self.weights if self.weights is not None else np.ones(self.num_stored, np.float32)
         shape = (self.num_nodes, self.num_nodes)
         return sp.csr_matrix((data, self.indices, self.indptr), shape=shape, copy=False)
@@ -191,6 +215,7 @@ class Graph:
 
     def edge_list(self) -> npt.NDArray[np.int64]:
         """Return the ``(num_edges, 2)`` rows of the edges, undirected ones once, first < second."""
+        self.require_whole()
         source = np.repeat(np.arange(self.num_nodes), self.degrees())
         target = self.indices.astype(np.int64)
         keep = slice(None) if self.directed else source < target
@@ -198,6 +223,7 @@ class Graph:
 
     def without_edges(self, edges: npt.NDArray[Any]) -> Graph:
         """Return a copy that lacks ``edges`` (``(count, 2)`` rows), to test on held-out links."""
+        self.require_whole()
         n = self.num_nodes
         drop = np.concatenate([edges] if self.directed else [edges, edges[:, ::-1]]).astype(
             np.int64
@@ -232,13 +258,10 @@ class Graph:
 
     def fingerprint(self) -> str:
         """Return a short hash of structure and features, by which a run knows its graph again."""
+        if self.part is not None:
+            return self.part.whole
         digest = hashlib.blake2b(digest_size=16)
         _feed(digest, self.indptr, np.int64)
-        if self.part is not None:
-            rows = slice(self.part.first, self.part.last)
-            _feed(digest, self.indices[slice(*self.indptr[[rows.start, rows.stop]])], np.int64)
-            _feed(digest, self.features[rows])  # type: ignore[index]
-            return digest.hexdigest()
         _feed(digest, self.indices, np.int64)
         if self.weights is not None:
             _feed(digest, self.weights)
@@ -258,7 +281,8 @@ class Graph:
             raise InputError("the graph has no nodes; give at least one edge")
         if len(self.ids) != n:
             raise InputError(f"the graph has {n:,} nodes but {len(self.ids):,} ids")
-        if self.num_stored and not 0 <= int(self.indices.min()) <= int(self.indices.max()) < n:
+        held = self.indices[self.own_entries()]
+        if held.size and not 0 <= int(held.min()) <= int(held.max()) < n:
             raise InputError(f"a neighbour row lies outside 0..{n - 1}; the structure is damaged")
         if self.indptr[0] != 0 or self.indptr[-1] != self.num_stored or (self.degrees() < 0).any():
             raise InputError("the row bounds of the graph do not add up; the structure is damaged")
@@ -268,7 +292,7 @@ class Graph:
                     f"the feature table has {self.features.shape[0]:,} rows but the graph has "
                     f"{n:,} nodes; give one row per node"
                 )
-            matrix: Any = self.features
+            matrix: Any = self.features if self.part is None else self.features[self.own_rows()]
             is_sparse = sp.issparse(matrix)
             bad = _first_not_finite(matrix.data if is_sparse else matrix)
             if bad is not None:
@@ -277,6 +301,7 @@ class Graph:
                     if is_sparse
                     else bad // matrix.shape[1]
                 )
+                where += self.own_rows().start
                 raise InputError(
                     f"the features of node {self.ids[where]!r} hold a value that is not a finite "
                     f"number; fill or drop missing values first"

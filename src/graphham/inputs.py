@@ -193,6 +193,7 @@ class FeatureMap:
                 where features were made from the training graph. The training graph itself when
                 not given.
         """
+        graph.require_whole()
         if self.is_structural:
             features: Any = torch.from_numpy(self._known_structure(graph, known_rows))
         else:
@@ -336,9 +337,9 @@ def _averaged(x: Tensor, graph: Graph, ranks: Ranks = ALONE) -> Tensor:
     indptr, indices = frozen(graph.indptr, np.int64), frozen(graph.indices)
     weights = frozen(np.empty(0) if graph.weights is None else graph.weights, np.float32)
     out = torch.empty_like(x)
-    low, high = (0, len(x)) if graph.part is None else (graph.part.first, graph.part.last)
-    for first in range(low, high, _SPAN):
-        last = min(first + _SPAN, high)
+    own = graph.own_rows()
+    for first in range(own.start, own.stop, _SPAN):
+        last = min(first + _SPAN, own.stop)
         bounds, columns, given = lead_with_self(indptr, indices, weights, first, last)
         block = Block(bounds, columns, len(x), True, given if len(weights) else None)
         out[first:last] = mean_aggregate(x, block)
@@ -356,7 +357,8 @@ def _chosen_scaling(graph: Graph, config: InputConfig) -> Scaling:
         return "none"
     if config.scaling != "auto":
         return config.scaling
-    values: Any = graph.features.data if sp.issparse(graph.features) else graph.features
+    values: Any = graph.features
+    values = values.data if sp.issparse(values) else values[graph.own_rows()]
     sample = np.asarray(values.reshape(-1)[: 1 << 20], dtype=np.float32)
     counts = bool(sample.size) and bool(np.all((sample >= 0) & (sample == np.round(sample))))
     if sp.issparse(graph.features):

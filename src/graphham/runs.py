@@ -241,8 +241,8 @@ class RunWriter:
         from graphham.hierarchy import Hierarchy, hierarchy_metrics
 
         # Of a split graph this process has seen some nodes' features, which describe no group.
-        whole = graph if graph.part is None else replace(graph, features=None, part=None)
-        groups = groups_table(result, whole)
+        shown = graph if graph.part is None else replace(graph, features=None)
+        groups = groups_table(result, shown)
         nodes = nodes_table(result, graph.titles)
         # Dictionaries pay off for repeated codes and labels, never for probabilities.
         coded = [n for n in nodes.column_names if n.startswith(("group_", "evidence_"))]

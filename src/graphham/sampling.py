@@ -15,7 +15,7 @@ import numpy as np
 
 from graphham.blocks import Block
 from graphham.errors import InputError
-from graphham.jit import Array, below, exact, frozen, jit, mix, prefetch, unit
+from graphham.jit import Array, below, exact, frozen, inlined, jit, mix, prefetch, unit
 from graphham.keys import derive_key, numpy_generator, torch_generator
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class NeighborSampler:
         Returns:
             The block; its sources are the targets, then the new nodes in order of appearance.
         """
-        rows = _checked_rows(targets, self.graph)
+        rows = _checked_rows(targets, self.graph.require_whole())
         if fanout is not None and fanout < 0:
             raise InputError(f"the fan-out must not be negative, got {fanout}")
         self._counters[0] += 1
@@ -158,7 +158,7 @@ def walk_contexts(graph: Graph, targets: Any, walks: int, steps: int, key: Key) 
         that stands at the walk's own start again (no context, but the walk goes on) and all
         steps of a walk that has no neighbour to go to.
     """
-    rows = _checked_rows(targets, graph)
+    rows = _checked_rows(targets, graph.require_whole())
     if walks < 0 or steps < 0:
         raise InputError(f"walks and steps must not be negative, got {walks} and {steps}")
     bounds, entries = frozen(graph.indptr, np.int64), frozen(graph.indices)
@@ -224,6 +224,29 @@ def _running_sums(indptr: Array, weights: Array) -> Array:
     return sums
 
 
+@inlined
+def pick_entry(d: Any, taken: Any, degree: Any, node_key: Any, drawn: Any, mark: Any) -> Any:
+    """Return the place of a node's ``d``-th drawn neighbour among its ``degree`` neighbours.
+
+    Floyd's way: every subset is equally likely after ``taken`` draws, none of them rejected.
+    ``drawn`` remembers by ``mark`` what was drawn for this node.
+    """
+    pick = d
+    if taken < degree:
+        top = degree - taken + d
+        pick = below(mix(node_key, d), top + 1)
+        if drawn[pick] == mark:
+            pick = top
+        drawn[pick] = mark
+    return pick
+
+
+@inlined
+def walker_key(key: Any, start: Any, number: Any) -> Any:
+    """Return the key of a node's ``number``-th walk; its steps are drawn by their number."""
+    return mix(mix(key, start), number)
+
+
 @jit
 def _sample_rows(
     indptr: Array,
@@ -275,14 +298,7 @@ def _sample_rows(
         mark += 1
         node_key = mix(key, node)
         for d in range(taken):
-            pick = d
-            if taken < degree:
-                # Floyd: every subset is equally likely after `taken` draws, none of them rejected.
-                top = degree - taken + d
-                pick = below(mix(node_key, d), top + 1)
-                if drawn[pick] == mark:
-                    pick = top
-                drawn[pick] = mark
+            pick = pick_entry(d, taken, degree, node_key, drawn, mark)
             neighbor = indices[low + pick]
             prefetch(places, neighbor)
             # The row holds the graph row until the relabelling below; the place is on its way.
@@ -318,7 +334,7 @@ def _walk(
     position = np.empty(_WALKERS, dtype=np.int64)
     origin = np.empty(_WALKERS, dtype=np.int64)
     spot = np.empty(_WALKERS, dtype=np.int64)
-    walker_key = np.empty(_WALKERS, dtype=np.uint64)
+    walk_keys = np.empty(_WALKERS, dtype=np.uint64)
     for first in range(0, count, _WALKERS):
         group = min(_WALKERS, count - first)
         for w in range(group):
@@ -326,7 +342,7 @@ def _walk(
             origin[w] = start
             position[w] = start
             prefetch(indptr, start)
-            walker_key[w] = mix(mix(key, start), (first + w) % walks)
+            walk_keys[w] = walker_key(key, start, (first + w) % walks)
         for s in range(steps):
             # Three passes: row bounds, then entries, then the bounds of the next rows. Each pass
             # asks for what the following one reads.
@@ -336,7 +352,7 @@ def _walk(
                     low = np.int64(indptr[position[w]])
                     degree = np.int64(indptr[position[w] + 1]) - low
                     if degree > 0:
-                        bits = mix(walker_key[w], s)
+                        bits = mix(walk_keys[w], s)
                         if weighted:
                             spot[w] = low + _heavier(sums, low, degree, unit(bits))
                         else:

@@ -164,7 +164,7 @@ class Links:
     """
 
     def __init__(self, graph: Graph, ranks: Ranks = ALONE) -> None:
-        self.part, self.ranks = graph.part, ranks
+        self.own, self.ranks = graph.own_rows(), ranks
         self.indptr = frozen(graph.indptr, np.int64)
         self.indices = frozen(graph.indices)
         self.degrees = graph.degrees().astype(np.float32)
@@ -178,9 +178,9 @@ class Links:
         held = frozen(values, np.float32)
         out = np.empty(held.shape, dtype=np.float32)
         weights = frozen(np.empty(0, dtype=np.float32))
-        first, last = (0, len(out)) if self.part is None else (self.part.first, self.part.last)
+        first, last = self.own.start, self.own.stop
         neighbor_mean(self.indptr, self.indices, weights, first, last, held, out[first:last])
-        if self.part is not None:
+        if last - first < len(out):
             self.ranks.share_rows(out, span_of(len(out)))
         out *= self.degrees[:, None]
         return out

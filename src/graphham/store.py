@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, overload
 
@@ -79,7 +79,7 @@ def write_store(graph: Graph, path: str | os.PathLike[str], overwrite: bool = Fa
     """
     folder = Path(path).expanduser()
     refuse_taken(folder, overwrite)
-    graph.validate()
+    graph.require_whole().validate()
     with scratch_beside(folder) as scratch:
         try:
             temporary = scratch / "store"
@@ -111,8 +111,7 @@ def split_store(
 
     graph = open_store(path)
     folder = Path(out).expanduser()
-    if folder.exists() and not (overwrite and is_split(folder)):
-        refuse_taken(folder, overwrite)
+    _refuse_taken_by_others(folder, overwrite)
     if graph.directed or graph.weights is not None:
         raise InputError("only an undirected graph without weights can be split")
     if graph.features is None or sp.issparse(graph.features):
@@ -125,12 +124,14 @@ def split_store(
         try:
             made = scratch / "split"
             made.mkdir()
+            whole = graph.fingerprint()
             for number in range(parts):
                 first, last = Ranks(number, parts).own_range(n, span_of(n))
                 place = made / f"part-{number}"
                 place.mkdir()
-                part = Part(number, parts, first, last)
-                _Writer(place, part).write(replace(graph, part=part))
+                part = Part(number, parts, first, last, whole)
+                _Writer(place, part).write(graph)
+            _refuse_taken_by_others(folder, overwrite)
             publish(made, folder)
         except OSError as error:
             raise InputError(f"cannot write {folder}: {error.strerror}; nothing was kept") from None
@@ -138,9 +139,26 @@ def split_store(
 
 
 def is_split(path: str | os.PathLike[str]) -> bool:
-    """Whether a path is a folder of parts written by :func:`split_store`."""
+    """Whether a path is a folder of parts written by :func:`split_store`, and of nothing else."""
     folder = Path(path)
-    return folder.is_dir() and any(is_store(part) for part in folder.glob("part-*"))
+    if not folder.is_dir():
+        return False
+    names = [place.name for place in folder.iterdir()]
+    return bool(names) and len(list_parts(folder)) == len(names)
+
+
+def _refuse_taken_by_others(folder: Path, overwrite: bool) -> None:
+    if not folder.name:
+        raise InputError(f"{str(folder)!r} is not a folder name; say where to write the parts")
+    if not folder.exists() and not folder.is_symlink():
+        return
+    if not overwrite:
+        raise InputError(f"{folder} exists already; give another name or remove it first")
+    if not is_split(folder):
+        raise InputError(
+            f"{folder} exists and does not hold the parts of a store alone, so it is not replaced; "
+            f"remove it first"
+        )
 
 
 def list_parts(path: str | os.PathLike[str]) -> list[tuple[str, int, int]]:
@@ -446,7 +464,10 @@ class _Opener:
 
 def _part(manifest: dict[str, Any]) -> Part | None:
     known = manifest.get("part")
-    return None if known is None else Part(**{name: int(value) for name, value in known.items()})
+    if known is None:
+        return None
+    number, count, first, last = (int(known[n]) for n in ("number", "count", "first", "last"))
+    return Part(number, count, first, last, str(known["whole"]))
 
 
 def _report(known: dict[str, Any] | None) -> ReadReport | None:

@@ -66,7 +66,7 @@ def in_parts(count, work):
         indices, features = np.zeros_like(GRAPH.indices), np.zeros_like(GRAPH.features)
         own = slice(GRAPH.indptr[first], GRAPH.indptr[last])
         indices[own], features[first:last] = GRAPH.indices[own], GRAPH.features[first:last]
-        part = Part(number, count, first, last)
+        part = Part(number, count, first, last, "whole")
         return work(replace(GRAPH, indices=indices, features=features, part=part), ranks)
 
     with ThreadPoolExecutor(count) as pool:
@@ -145,7 +145,7 @@ def stores(tmp_path_factory):
     folder = tmp_path_factory.mktemp("split")
     # Enough nodes for the groups' start to be read from some of them, as in a large graph.
     graph = planted_hierarchy(
-        (2, 3), 4500, mean_degree=8, features="gaussian", dim=8, strength=3.0, seed=1
+        (2, 3), 4500, mean_degree=8, features="gaussian", dim=24, strength=3.0, seed=1
     ).graph
     whole = write_store(graph, folder / "whole")
     return whole, split_store(whole, 2, folder / "halves")
@@ -167,7 +167,7 @@ def test_parts_take_room_for_their_own_nodes_only(stores):
         assert part.indices[: own.start].sum() + part.indices[own.stop :].sum() == 0
         assert not part.features[:first].any()
         assert not part.features[last:].any()
-    assert parts[0].fingerprint() != parts[1].fingerprint()
+        assert part.fingerprint() == graph.fingerprint()
     for number in range(2):
         folder = halves / f"part-{number}"
         verify_store(folder)
@@ -177,7 +177,8 @@ def test_parts_take_room_for_their_own_nodes_only(stores):
 
 
 @pytest.mark.parametrize("preset", ["default", "paper"])
-def test_a_split_fit_is_the_fit_of_the_whole_store(preset, stores, tmp_path):
+def test_a_split_fit_is_the_fit_of_the_whole_store(preset, stores, tmp_path, monkeypatch):
+    from graphham import inputs
     from graphham.runs import Run
     from parallel.test_jobs import alone, command, run
 
@@ -185,6 +186,7 @@ def test_a_split_fit_is_the_fit_of_the_whole_store(preset, stores, tmp_path):
         "preset": preset,
         "groups": (6, 2),
         "dim": 16,
+        "inputs.diffusion_dim": 8,  # fewer than there are features, so directions are looked for
         "train.epochs": 3,
         "train.batch": "sampled",
         "train.batch_size": 600,
@@ -195,6 +197,7 @@ def test_a_split_fit_is_the_fit_of_the_whole_store(preset, stores, tmp_path):
     out = tmp_path / "split"
     done = run(command(halves, out, settings, "--processes=2"))
     assert done.returncode == 0, done.stderr
+    monkeypatch.setattr(inputs, "KEPT_BYTES", 0)  # as for a table too large to be kept
     one, other = alone(whole, tmp_path / "whole", settings), Run.open(out)
     losses = [
         [json.loads(line)["loss"] for line in (r.path / "metrics.jsonl").read_text().splitlines()]
@@ -207,9 +210,10 @@ def test_a_split_fit_is_the_fit_of_the_whole_store(preset, stores, tmp_path):
     ]
     assert min(same) > 0.99
     assert not other.summary["graph"]["is_kept"]
+    assert other.summary["graph"]["fingerprint"] == one.summary["graph"]["fingerprint"]
 
 
-def test_what_parts_cannot_do_is_refused(stores, tmp_path):
+def test_what_parts_cannot_do_is_refused(stores, tmp_path, monkeypatch):
     from graphham.config import make_config
     from graphham.parallel.split import check_split
     from parallel.test_jobs import command, run
@@ -217,13 +221,29 @@ def test_what_parts_cannot_do_is_refused(stores, tmp_path):
     whole, halves = stores
     part = open_part(halves, 0, 2)
     embed = make_config({"task": "embed"})
-    check_split(part, embed, Ranks(0, 2))
+    ours = Ranks(0, 2)
+    monkeypatch.setattr(Ranks, "collect", lambda self, value: [value, said])
+    said = part.part.whole
+    check_split(part, embed, ours)
+    said = "another"
+    with pytest.raises(InputError, match="not of one graph"):
+        check_split(part, embed, ours)
     with pytest.raises(InputError, match="process 1 of 2"):
         check_split(part, embed, Ranks(1, 2))
     with pytest.raises(InputError, match="--task embed"):
         check_split(part, make_config({"task": "classify"}), Ranks(0, 2))
-    with pytest.raises(InputError, match="diffusion_steps"):
-        check_split(part, make_config({"inputs.diffusion_steps": 0}), Ranks(0, 2))
+    moved = replace(part, part=replace(part.part, last=part.part.last + 1))
+    with pytest.raises(InputError, match="split the store anew"):
+        check_split(moved, embed, Ranks(0, 2))
+    for read in (part.adjacency, part.edge_list, part.components):
+        with pytest.raises(InputError, match="part 0 of 2"):
+            read()
+    with pytest.raises(InputError, match="part 0 of 2"):
+        write_store(part, tmp_path / "copy")
+    with pytest.raises(InputError, match="part 0 of 2"):
+        NeighborSampler(part).sample_block([0], 2, 0)
+    with pytest.raises(InputError, match="part 0 of 2"):
+        walk_contexts(part, [0], 1, 1, 0)
     with pytest.raises(InputError, match="part 0 of 2 of a split store"):
         open_store(halves / "part-0")
     with pytest.raises(InputError, match="takes 2 processes, not 3"):
@@ -232,6 +252,14 @@ def test_what_parts_cannot_do_is_refused(stores, tmp_path):
         open_part(whole, 0, 2)
     with pytest.raises(InputError, match="exists already"):
         split_store(whole, 2, halves)
+    # Neither the store itself nor a folder with anything else in it is ever replaced.
+    for taken in (whole, whole.parent):
+        with pytest.raises(InputError, match="is not replaced"):
+            split_store(whole, 2, taken, overwrite=True)
+    assert verify_store(whole) > 0
+    again = split_store(whole, 3, tmp_path / "thirds")
+    assert is_split(split_store(whole, 2, again, overwrite=True))
+    assert not (again / "part-2").exists()
     with pytest.raises(InputError, match="2 to 64"):
         split_store(whole, 65, tmp_path / "many")
     sparse = write_store(planted_hierarchy((2, 3), 300).graph, tmp_path / "sparse")

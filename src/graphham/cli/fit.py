@@ -243,7 +243,7 @@ def fit(
     from graphham.console import Screen
 
     screen = Screen(quiet) if is_first() else Screen(True, io.StringIO())
-    opened = read_and_report(screen, graph, options)
+    opened = read_and_report(screen, graph, options, parts=True)
     place = Path(out) if out is not None else Path("runs") / (opened.name or "graph")
     _check_place(place, resume, overwrite, given)
     run = fit_and_report(screen, opened, chosen, place, resume=resume, overwrite=overwrite)
@@ -342,12 +342,14 @@ def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def read_and_report(screen: Screen, source: str, options: GraphOptions) -> Graph:
+def read_and_report(
+    screen: Screen, source: str, options: GraphOptions, parts: bool = False
+) -> Graph:
     """Open a graph and say what was seen and how long it took."""
     from graphham.io import describe
 
     begin = time.monotonic()
-    graph = open_graph(source, options)
+    graph = open_graph(source, options, parts)
     first, *rest = describe(graph.report, graph)
     seconds = time.monotonic() - begin
     screen.say("Reading", [f"{source}: {first}  ({seconds:.1f} s)", *rest])

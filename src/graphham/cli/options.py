@@ -116,8 +116,14 @@ class GraphOptions:
         return next((name for name, value in given.items() if value), None)
 
 
-def open_graph(source: str, options: GraphOptions) -> Graph:
-    """Open a dataset, a store or an edge file, and attach the features and labels given."""
+def open_graph(source: str, options: GraphOptions, parts: bool = False) -> Graph:
+    """Open a dataset, a store or an edge file, and attach the features and labels given.
+
+    Args:
+        source: What the user named.
+        options: How to read it.
+        parts: Whether this process's part of a split store will do.
+    """
     from graphham.datasets import CATALOG, load_dataset
 
     refused = options.first_edge_option()
@@ -135,8 +141,14 @@ def open_graph(source: str, options: GraphOptions) -> Graph:
     from graphham.store import MANIFEST, is_split, open_part, open_store
 
     if is_split(path):
-        given = options.features or options.labels
-        _refuse(refused or (given and "--features or --labels"), f"{path} is a split store")
+        _refuse(refused, f"{path} is a split store")
+        if not parts:
+            raise InputError(f"{path} is a split store; only 'graphham fit' can read it")
+        if options.features or options.labels:
+            raise InputError(
+                f"{path} is a split store, which keeps its features and labels; leave --features "
+                f"and --labels out, or ingest the graph with them and split it again"
+            )
         job = (int(os.environ.get(name, default)) for name, default in _JOB)
         return open_part(path, *job)
     if (path / MANIFEST).is_file():

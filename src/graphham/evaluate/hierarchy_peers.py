@@ -7,6 +7,7 @@ features, as named), never labels.
 from __future__ import annotations
 
 import multiprocessing
+import signal
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ Codes = npt.NDArray[np.int32]
 
 _RESOLUTIONS = 24
 _NEAREST = 15
-_PATIENCE = 60.0  # seconds for one resolution
+_PATIENCE = 60.0  # seconds of processor time for one resolution
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +89,10 @@ def _search(kind: str, adjacency: Any, count: int, seed: int, codes: Any) -> Any
         if best is None or gap < best[0]:
             best = gap, found
     if best is None:
-        raise InputError(f"{kind} gave no answer within {_PATIENCE:.0f} s at any resolution")
+        raise InputError(
+            f"{kind} gave no answer within {_PATIENCE:.0f} s at any resolution; if a script of "
+            f"yours calls this, it must begin its work under 'if __name__ == \"__main__\"'"
+        )
     return best[1]
 
 
@@ -102,26 +106,31 @@ def _partitions(kind: str, adjacency: Any, resolutions: list[float], seed: int) 
         yield method(resolution=resolution, random_state=seed, **settings).fit_predict(adjacency)
 
 
-def _watched(kind: str, adjacency: Any, resolutions: list[float], seed: int) -> Iterator[Any]:
-    """Yield the same from a process of its own; a resolution it gets lost in is left out."""
+def _watched(
+    kind: str,
+    adjacency: Any,
+    resolutions: list[float],
+    seed: int,
+    patience: float = _PATIENCE,
+) -> Iterator[Any]:
+    """Yield the same from a process of its own; a resolution it gets lost in is left out.
+
+    Patience is in seconds of processor time for one resolution: a busy machine changes nothing.
+    """
     spawn = multiprocessing.get_context("spawn")
     at = 0
     while at < len(resolutions):
         answers, sender = spawn.Pipe(duplex=False)
-        rest = resolutions[at:]
-        child = spawn.Process(
-            target=_send_partitions, args=(sender, kind, adjacency, rest, seed), daemon=True
-        )
+        given = (sender, kind, adjacency, resolutions[at:], seed, patience)
+        child = spawn.Process(target=_send_partitions, args=given, daemon=True)
         child.start()
         sender.close()
         try:
             while at < len(resolutions):
                 at += 1
-                if not answers.poll(_PATIENCE):
-                    break
                 yield answers.recv()
         except EOFError:
-            raise InputError(f"scikit-network's {kind} ended without an answer") from None
+            pass  # it was ended in the middle of this resolution; another goes on with the next
         finally:
             child.kill()
             child.join()
@@ -129,10 +138,13 @@ def _watched(kind: str, adjacency: Any, resolutions: list[float], seed: int) -> 
 
 
 def _send_partitions(
-    sender: Any, kind: str, adjacency: Any, resolutions: list[float], seed: int
+    sender: Any, kind: str, adjacency: Any, resolutions: list[float], seed: int, patience: float
 ) -> None:
-    for found in _partitions(kind, adjacency, resolutions, seed):
-        sender.send(found)
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)  # ends the process, whatever it is doing
+    found = _partitions(kind, adjacency, resolutions, seed)
+    for _ in resolutions:
+        signal.setitimer(signal.ITIMER_PROF, patience)
+        sender.send(next(found))
 
 
 def _paris(graph: Graph, groups: list[int], seed: int) -> Peer:

@@ -226,7 +226,7 @@ def joined(device: str = "cpu") -> Iterator[Ranks]:
         torch.cuda.set_device(where)
     try:
         count = dist.get_world_size()
-        one_host = not is_cuda and os.environ.get("LOCAL_WORLD_SIZE") == str(count)
+        one_host = device == "cpu" and os.environ.get("LOCAL_WORLD_SIZE") == str(count)
         yield Ranks(dist.get_rank(), count, where, one_host)
     finally:
         with contextlib.suppress(RuntimeError):

@@ -1,12 +1,12 @@
-"""Arrays that all processes of one machine see, in memory that no file name keeps alive."""
+"""Arrays that all processes of one machine see, in memory without a name that goes with them."""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import mmap
 import os
-import tempfile
 from pathlib import Path
 
 import torch
@@ -16,35 +16,46 @@ from graphham.parallel.ranks import Ranks
 
 # Per reader the table rows and their gradients, in the order of shards.
 Sent = list[list[tuple[Tensor, Tensor]]]
-# Linux keeps what is here in memory; elsewhere processes exchange rows instead.
-_MEMORY = Path("/dev/shm")
 
 
 def shared_tensor(ranks: Ranks, *shape: int) -> Tensor | None:
     """Return one float32 array of zeros that every process writes and reads, or ``None``.
 
     Every process calls this. ``None``, on all of them, where processes are on several machines or
-    the machine has no room for it: docker, for one, gives 64 MiB unless told otherwise.
+    the system has no such memory.
     """
     if not ranks.one_host:
         return None
-    count = 4
-    for size in shape:
-        count *= size
-    # The first process makes the file, all open it, the first removes its name: whatever happens
-    # after that, the memory goes with the last process.
-    path = ranks.tell(_reserve(count) if ranks.is_first else None)
-    if path is None:
-        return None
-    held: mmap.mmap | None = None
-    with contextlib.suppress(OSError, ValueError), Path(path).open("r+b") as file:
-        held = mmap.mmap(file.fileno(), count)
-    everyone = all(ranks.collect(held is not None))
-    if ranks.is_first:
-        Path(path).unlink(missing_ok=True)
+    count = 4 * math.prod(shape)
+    # The first process makes memory without a name and the others open it through the first: it
+    # goes with the last process, whatever happens to any of them.
+    number = _new_memory(count) if ranks.is_first else None
+    try:
+        path = ranks.tell(None if number is None else f"/proc/{os.getpid()}/fd/{number}")
+        if path is None:
+            return None
+        held: mmap.mmap | None = None
+        with contextlib.suppress(OSError, ValueError), Path(path).open("r+b") as file:
+            held = mmap.mmap(file.fileno(), max(count, 1))
+        everyone = all(ranks.collect(held is not None))
+    finally:
+        if number is not None:
+            os.close(number)
     if held is None or not everyone:
         return None
-    return torch.frombuffer(held, dtype=torch.float32).view(shape)
+    return torch.frombuffer(held, dtype=torch.float32, count=count // 4).view(shape)
+
+
+def _new_memory(size: int) -> int | None:
+    """Return a file in memory of this size, if the system has such files (Linux has)."""
+    if not hasattr(os, "memfd_create"):
+        return None
+    try:
+        number = os.memfd_create("graphham")
+        os.ftruncate(number, max(size, 1))
+    except OSError:
+        return None
+    return number
 
 
 class Outboxes:
@@ -60,8 +71,9 @@ class Outboxes:
     def __init__(self, ranks: Ranks, width: int) -> None:
         self.ranks, self.width = ranks, width
         self._capacity = 0
-        # ``(sender, reader)`` how many entries there are; float32 counts to 16 million exactly.
-        self._sizes = shared_tensor(ranks, ranks.count, ranks.count)
+        # ``(sender, reader)`` how many entries there are.
+        sizes = shared_tensor(ranks, ranks.count, 2 * ranks.count)
+        self._sizes = None if sizes is None else sizes.view(torch.int64)
         self._rows: Tensor | None = None
         self._grads: Tensor | None = None
 
@@ -72,7 +84,7 @@ class Outboxes:
         me = self.ranks.rank
         parts = [[] if reader == me else held for reader, held in enumerate(sent)]
         sizes = [sum(len(rows) for rows, _ in held) for held in parts]
-        self._sizes[me] = torch.tensor(sizes, dtype=torch.float32)
+        self._sizes[me] = torch.tensor(sizes)
         if self._rows is None or self._grads is None or sum(sizes) > self._capacity:
             return
         place = 0
@@ -91,7 +103,7 @@ class Outboxes:
         """
         if self._sizes is None:
             return None
-        sizes = self._sizes.long()
+        sizes = self._sizes.clone()
         largest = int(sizes.sum(1).max())
         if largest > self._capacity:
             self._make(largest * 5 // 4)  # a little more, or the next step would be back here
@@ -113,25 +125,8 @@ class Outboxes:
 
     def _make(self, capacity: int) -> None:
         count = self.ranks.count
+        self._rows = self._grads = None  # the old boxes need not fit beside the new ones
         rows = shared_tensor(self.ranks, count, 2 * capacity)
         self._rows = None if rows is None else rows.view(torch.int64)
         self._grads = shared_tensor(self.ranks, count, capacity, self.width)
         self._capacity = capacity
-
-
-def _reserve(size: int) -> str | None:
-    """Make a file of this size in memory; a size that is only promised would end in a crash."""
-    if not _MEMORY.is_dir() or not hasattr(os, "posix_fallocate"):
-        return None
-    try:
-        number, path = tempfile.mkstemp(prefix="graphham-", dir=_MEMORY)
-    except OSError:
-        return None
-    try:
-        os.posix_fallocate(number, 0, max(size, 1))
-    except OSError:
-        Path(path).unlink(missing_ok=True)
-        return None
-    finally:
-        os.close(number)
-    return path

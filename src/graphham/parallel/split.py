@@ -24,7 +24,13 @@ from graphham.graph import Graph
 from graphham.jit import Array, below, frozen, jit, mix
 from graphham.mapped import MappedFeatures, column_moments, gram_directions, gram_matrix
 from graphham.parallel.ranks import Ranks, span_of
-from graphham.sampling import Key, NeighborSampler, sample_negatives
+from graphham.sampling import (
+    Key,
+    NeighborSampler,
+    pick_entry,
+    sample_negatives,
+    walker_key,
+)
 
 Rows = npt.NDArray[np.int64]
 
@@ -45,11 +51,14 @@ def check_split(graph: Graph, config: RunConfig, ranks: Ranks) -> None:
             "a split store serves --task embed without train.validation_edges; fit the whole store "
             "for anything else"
         )
-    if config.model.nesting == "graft" and not config.inputs.diffusion_steps:
+    here = ranks.own_range(graph.num_nodes, span_of(graph.num_nodes))
+    if (part.first, part.last) != here:
         raise InputError(
-            "a split store needs inputs.diffusion_steps of at least 1, or model.nesting other than "
-            "'graft': the graft looks at every node"
+            f"part {part.number} begins with node {part.first:,} and ends before {part.last:,}, "
+            f"where this version expects {here[0]:,} and {here[1]:,}; split the store anew"
         )
+    if len(set(ranks.collect(part.whole))) > 1:
+        raise InputError("the parts are not of one graph; split the store anew and copy all parts")
 
 
 class Owners:
@@ -78,10 +87,12 @@ class Owners:
         asked = self.ranks.exchange(parts)
         said = [answer(part.numpy(), asker) for asker, part in enumerate(asked)]
         parts = [torch.from_numpy(np.ascontiguousarray(part)) for part in said]
-        got = self.ranks.swap(parts).numpy()
-        out = np.empty_like(got)
-        out[order] = got
-        return out
+        got = self.ranks.swap(parts)
+        # Torch's memory begins at a cache line; products of rows from elsewhere differ in bits.
+        out = torch.empty_like(got)
+        out[torch.from_numpy(order)] = got
+        found: Array = out.numpy()
+        return found
 
 
 class SplitSampler(NeighborSampler):
@@ -189,9 +200,8 @@ class SplitFeatures(MappedFeatures):
 
 def split_moments(graph: Graph, ranks: Ranks) -> tuple[Array, Array]:
     """Return mean and deviation of each feature column over all parts."""
-    assert graph.part is not None
     assert graph.features is not None
-    own: Any = graph.features[graph.part.first : graph.part.last]
+    own: Any = graph.features[graph.own_rows()]
     mean, spread = column_moments(own)
     share = len(own) / graph.num_nodes
     total = _total(share * mean, ranks)
@@ -227,14 +237,7 @@ def _draw_spots(
         mark += 1
         node_key = mix(key, node)
         for d in range(taken):
-            pick = d
-            if taken < degree:
-                top = degree - taken + d
-                pick = below(mix(node_key, d), top + 1)
-                if drawn[pick] == mark:
-                    pick = top
-                drawn[pick] = mark
-            spots[bounds[t] + d] = low + pick
+            spots[bounds[t] + d] = low + pick_entry(d, taken, degree, node_key, drawn, mark)
     counters[1] = mark
     return bounds, spots
 
@@ -283,6 +286,6 @@ def _walk_spots(
             low = indptr[position[w]]
             degree = indptr[position[w] + 1] - low
             if degree > 0:
-                walker_key = mix(mix(key, targets[w // walks]), w % walks)
-                spots[w] = low + below(mix(walker_key, step), degree)
+                walk = walker_key(key, targets[w // walks], w % walks)
+                spots[w] = low + below(mix(walk, step), degree)
     return spots
