@@ -308,3 +308,34 @@ BARS = [
         label="Cora / plain torch",
     ),
 ]
+
+
+# The parts of our training step that any method on the same blocks and pairs has to do as well.
+_SHARED_PARTS = ("sampling, walks, negatives, features", "losses", "weights and tables")
+
+
+def limits(found: Found) -> list[str]:
+    """Return, in sentences, what the same runs say about bars that are not met."""
+    lines: list[str] = []
+    step = _ratio("training", "paper", GAT)(found)
+    if step is not None and step.median < 8:
+        comparison = found["training"].comparison("paper")
+        assert comparison is not None
+        parts = [_value("training", name)(found) for name in _SHARED_PARTS]
+        spent = 1e3 * sum(part.median for part in parts if part is not None)
+        left = 1e3 * Spread.of(comparison.cpu[GAT]).median / 8
+        lines.append(
+            f"Training step, one head: eight times the peer's pace leaves {left:.0f} ms of CPU a "
+            f"step; drawing it, its pair losses and the tables take {spent:.0f} ms before any "
+            f"attention or membership is computed."
+        )
+    both, roof = _wall("workers", "processes", "one process")(found), None
+    if both is not None and both.median < 1.8:
+        roof = _value("workers", "processes-roof")(found)
+    if both is not None and roof is not None:
+        lines.append(
+            f"Two processes: two jobs that share nothing at all gain {roof.median:.2f}x on this "
+            f"machine, so {both.median:.2f}x is {100 * both.median / roof.median:.0f}% of what "
+            f"its two cores give."
+        )
+    return lines

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks import plots, results
-from benchmarks.bars import BARS, Bar
+from benchmarks.bars import BARS, Bar, limits
 from benchmarks.cases import CASES
 from benchmarks.measure import Spread
 from benchmarks.results import Comparison, Curve, Result
@@ -76,6 +76,8 @@ def build(found: Mapping[str, Result], runs: Mapping[str, Sequence[Result]] | No
         *_bar_table(found),
         "",
     ]
+    for line in limits(found):
+        lines += [line, ""]
     if ratios := _ratio_rows(found):
         assert ratios
         lines += ["![ratios](images/benchmarks/ratios.svg)", ""]

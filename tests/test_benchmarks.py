@@ -218,3 +218,20 @@ def test_a_quick_run_measures_graphham_without_peers(name: str, tmp_path: Path) 
         share = comparison.share_of_roof("graphham")
         assert share is not None
         assert 0 < share < 5
+
+
+def test_limits_are_worked_out_from_the_same_runs() -> None:
+    from benchmarks.cases.names import GAT
+    from benchmarks.results import Comparison, Result, Value
+
+    cpu = {"graphham": [0.1], GAT: [0.4]}
+    step = Result("training", comparisons=[Comparison("paper", "t", "seeds", 256, cpu, cpu)])
+    step.values += [Value(name, name, "CPU-s", [0.02]) for name in bars._SHARED_PARTS]
+    wall = {"graphham": [0.1], "one process": [0.16]}
+    two = Result("workers", comparisons=[Comparison("processes", "t", "steps", 1, wall, wall)])
+    two.values.append(Value("processes-roof", "t", "x", [1.7]))
+    first, second = bars.limits({"training": step, "workers": two})
+    assert "leaves 50 ms" in first
+    assert "take 60 ms" in first
+    assert "1.60x is 94%" in second
+    assert bars.limits({}) == []
