@@ -329,6 +329,18 @@ def limits(found: Found) -> list[str]:
             f"step; drawing it, its pair losses and the tables take {spent:.0f} ms before any "
             f"attention or membership is computed."
         )
+    fit = _ratio("cora", "default", "plain torch")(found)
+    products = _value("cora", "products")(found)
+    if fit is not None and fit.median < 5 and products is not None:
+        comparison = found["cora"].comparison("default")
+        assert comparison is not None
+        plain = Spread.of(comparison.cpu["plain torch"]).median
+        lines.append(
+            f"Cora, default preset: the plain-torch fit takes {plain:.2f} CPU-s, and the matrix "
+            f"products of its contrasts alone {products.median:.2f}, which are the same on both "
+            f"sides: with everything else for nothing the ratio would be "
+            f"{plain / products.median:.1f}x."
+        )
     both, roof = _wall("workers", "processes", "one process")(found), None
     if both is not None and both.median < 1.8:
         roof = _value("workers", "processes-roof")(found)
