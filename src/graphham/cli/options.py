@@ -143,7 +143,7 @@ def open_graph(source: str, options: GraphOptions, parts: bool = False) -> Graph
     if is_split(path):
         _refuse(refused, f"{path} is a split store")
         if not parts:
-            raise InputError(f"{path} is a split store; only 'graphham fit' can read it")
+            raise InputError(f"{path} is a split store; only a fit of GraphHAM itself reads it")
         if options.features or options.labels:
             raise InputError(
                 f"{path} is a split store, which keeps its features and labels; leave --features "
