@@ -151,6 +151,14 @@ def stores(tmp_path_factory):
     return whole, split_store(whole, 2, folder / "halves")
 
 
+def keeps_holes(folder):
+    """Whether the file system spares the room of what was never written."""
+    probe = folder / "probe"
+    with probe.open("wb") as file:
+        file.truncate(1 << 20)
+    return 512 * probe.stat().st_blocks < 1 << 19
+
+
 def test_parts_take_room_for_their_own_nodes_only(stores):
     whole, halves = stores
     assert is_split(halves)
@@ -173,7 +181,8 @@ def test_parts_take_room_for_their_own_nodes_only(stores):
         verify_store(folder)
         features = (folder / "features.npy").stat()
         assert features.st_size == (whole / "features.npy").stat().st_size
-        assert 512 * features.st_blocks < 0.75 * features.st_size, "holes take room here"
+        if keeps_holes(halves.parent):
+            assert 512 * features.st_blocks < 0.75 * features.st_size
 
 
 @pytest.mark.parametrize("preset", ["default", "paper"])
