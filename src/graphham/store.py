@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, overload
@@ -66,6 +66,12 @@ def is_store(path: str | os.PathLike[str]) -> bool:
         return False
 
 
+def holds_parts(path: str | os.PathLike[str]) -> bool:
+    """Whether a folder looks like one that ``graphham split`` wrote: stores named ``part-N``."""
+    folder = Path(path)
+    return folder.is_dir() and any(folder.glob(f"part-*/{MANIFEST}"))
+
+
 def write_store(graph: Graph, path: str | os.PathLike[str], overwrite: bool = False) -> Path:
     """Write a graph as a store and return its folder.
 
@@ -84,112 +90,12 @@ def write_store(graph: Graph, path: str | os.PathLike[str], overwrite: bool = Fa
         try:
             temporary = scratch / "store"
             temporary.mkdir()
-            _Writer(temporary).write(graph)
+            StoreWriter(temporary).write(graph)
             refuse_taken(folder, overwrite)
             publish(temporary, folder)
         except OSError as error:
             raise InputError(f"cannot write {folder}: {error.strerror}; nothing was kept") from None
     return folder
-
-
-def split_store(
-    path: str | os.PathLike[str], parts: int, out: str | os.PathLike[str], overwrite: bool = False
-) -> Path:
-    """Cut a store into parts by ranges of nodes, one per process of a job; return their folder.
-
-    Every part is a store with all row bounds, ids and labels, but only its own nodes' neighbours
-    and features: the rest of these files is a hole that takes no room on disk.
-
-    Args:
-        path: The whole store: undirected, without weights, with dense features.
-        parts: Number of parts.
-        out: The folder to make; it holds ``part-0``, ``part-1``, ... which may go to different
-            machines (with a tool that keeps holes, such as ``rsync --sparse``).
-        overwrite: Replace an existing folder of parts (never anything else).
-    """
-    from graphham.parallel.ranks import Ranks, span_of
-
-    graph = open_store(path)
-    folder = Path(out).expanduser()
-    _refuse_taken_by_others(folder, overwrite)
-    if graph.directed or graph.weights is not None:
-        raise InputError("only an undirected graph without weights can be split")
-    if graph.features is None or sp.issparse(graph.features):
-        raise InputError("only a graph with dense features can be split; ingest it with such")
-    n = graph.num_nodes
-    if not 2 <= parts <= -(-n // span_of(n)):
-        most = -(-n // span_of(n))
-        raise InputError(f"{parts} parts were asked for; this graph can be cut into 2 to {most}")
-    with scratch_beside(folder) as scratch:
-        try:
-            made = scratch / "split"
-            made.mkdir()
-            whole = graph.fingerprint()
-            for number in range(parts):
-                first, last = Ranks(number, parts).own_range(n, span_of(n))
-                place = made / f"part-{number}"
-                place.mkdir()
-                part = Part(number, parts, first, last, whole)
-                _Writer(place, part).write(graph)
-            _refuse_taken_by_others(folder, overwrite)
-            publish(made, folder)
-        except OSError as error:
-            raise InputError(f"cannot write {folder}: {error.strerror}; nothing was kept") from None
-    return folder
-
-
-def is_split(path: str | os.PathLike[str]) -> bool:
-    """Whether a path is a folder of parts written by :func:`split_store`, and of nothing else."""
-    folder = Path(path)
-    if not folder.is_dir():
-        return False
-    names = [place.name for place in folder.iterdir()]
-    return bool(names) and len(list_parts(folder)) == len(names)
-
-
-def _refuse_taken_by_others(folder: Path, overwrite: bool) -> None:
-    if not folder.name:
-        raise InputError(f"{str(folder)!r} is not a folder name; say where to write the parts")
-    if not folder.exists() and not folder.is_symlink():
-        return
-    if not overwrite:
-        raise InputError(f"{folder} exists already; give another name or remove it first")
-    if not is_split(folder):
-        raise InputError(
-            f"{folder} exists and does not hold the parts of a store alone, so it is not replaced; "
-            f"remove it first"
-        )
-
-
-def list_parts(path: str | os.PathLike[str]) -> list[tuple[str, int, int]]:
-    """Return the name, the first node and one past the last node of every part that is here."""
-    found = (place for place in sorted(Path(path).glob("part-*")) if is_store(place))
-    parts = [(place.name, _part(_read_manifest(place))) for place in found]
-    parts.sort(key=lambda pair: -1 if pair[1] is None else pair[1].number)
-    return [(name, part.first, part.last) for name, part in parts if part is not None]
-
-
-def open_part(path: str | os.PathLike[str], number: int, count: int) -> Graph:
-    """Open one process's part of a split store.
-
-    Args:
-        path: A folder written by :func:`split_store`.
-        number: Number of the process.
-        count: Number of processes of the job.
-    """
-    folder = Path(path).expanduser()
-    found = sorted(folder.glob("part-*"))
-    parts = next((_part(_read_manifest(part)) for part in found if is_store(part)), None)
-    if parts is None:
-        raise InputError(f"{folder} holds no parts of a store; make them with 'graphham split'")
-    if parts.count != count:
-        raise InputError(
-            f"{folder} holds a store in {parts.count} parts, which takes {parts.count} processes, "
-            f"not {count}: give --processes {parts.count}, or split the store anew"
-        )
-    if not is_store(folder / f"part-{number}"):
-        raise InputError(f"{folder} has no part-{number} on this machine; copy it there")
-    return _open(folder / f"part-{number}", verify=False)
 
 
 def open_store(path: str | os.PathLike[str], verify: bool = False) -> Graph:
@@ -203,16 +109,17 @@ def open_store(path: str | os.PathLike[str], verify: bool = False) -> Graph:
         InputError: Not a store, written by a newer version, or damaged.
     """
     folder = Path(path).expanduser()
-    part = _part(_read_manifest(folder))
+    part = read_part(folder)
     if part is not None:
         raise InputError(
             f"{folder} is part {part.number} of {part.count} of a split store; fit the folder "
             f"above it with --processes {part.count}"
         )
-    return _open(folder, verify)
+    return open_any(folder, verify)
 
 
-def _open(folder: Path, verify: bool) -> Graph:
+def open_any(folder: Path, verify: bool = False) -> Graph:
+    """Open a store, or one part of a split one, as :func:`open_store` does."""
     manifest = _read_manifest(folder)
     check_files(folder, manifest["files"], verify)
     try:
@@ -234,21 +141,33 @@ def verify_store(path: str | os.PathLike[str]) -> int:
     return sum(int(entry["bytes"]) for entry in files.values())
 
 
-def refuse_taken(folder: Path, overwrite: bool) -> None:
-    """Refuse a place that holds something, unless it is a store that may be replaced."""
+def refuse_taken(
+    folder: Path,
+    overwrite: bool,
+    kind: str = "a store",
+    is_ours: Callable[[Path], bool] = is_store,
+) -> None:
+    """Refuse a place that holds something, unless it is one of ours that may be replaced.
+
+    Args:
+        folder: Where something is to be written.
+        overwrite: Whether the user allows to replace what is of the same kind.
+        kind: What is going to be written, in words.
+        is_ours: Whether a folder holds something of that kind.
+    """
     if not folder.name:
-        raise InputError(f"{str(folder)!r} is not a folder name; say where to write the store")
+        raise InputError(f"{str(folder)!r} is not a folder name; say where to write {kind}")
     if not folder.exists() and not folder.is_symlink():
         return
     if not overwrite:
         raise InputError(f"{folder} exists already; give another name or remove it first")
-    if not is_store(folder):
+    if not is_ours(folder):
         raise InputError(
-            f"{folder} exists and is not a store, so it is not replaced; remove it first"
+            f"{folder} exists and is not {kind}, so it is not replaced; remove it first"
         )
 
 
-class _Writer:
+class StoreWriter:
     """Writes the files of one store and the manifest last."""
 
     def __init__(self, folder: Path, part: Part | None = None) -> None:
@@ -460,6 +379,17 @@ class _Opener:
 
     def _optional_texts(self, name: str) -> TextColumn | None:
         return TextColumn(self._texts(name)) if f"{name}.arrow" in self.files else None
+
+
+def read_part(folder: Path) -> Part | None:
+    """Return which part of a split store a folder holds; ``None`` for a whole store."""
+    manifest = _read_manifest(folder)
+    try:
+        return _part(manifest)
+    except (KeyError, TypeError, ValueError):
+        raise InputError(
+            f"the manifest of the store {folder} is damaged; split the store again"
+        ) from None
 
 
 def _part(manifest: dict[str, Any]) -> Part | None:

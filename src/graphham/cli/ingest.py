@@ -239,7 +239,7 @@ def split(
       rsync -a --sparse stores/halves/part-1 host:stores/halves/
     """
     from graphham.console import Screen
-    from graphham.store import split_store
+    from graphham.parts import split_store
 
     screen = Screen()
     written = split_store(store, parts, out, overwrite)
@@ -270,9 +270,11 @@ def info(
         _show_run(screen, folder)
         return
     from graphham.io import describe
-    from graphham.store import is_split, list_parts
+    from graphham.store import holds_parts
 
-    if is_split(folder):
+    if holds_parts(folder):
+        from graphham.parts import list_parts
+
         found = list_parts(folder)
         screen.say("Parts", [f"{name}: nodes {a:,} to {b - 1:,}" for name, a, b in found])
         return

@@ -138,9 +138,11 @@ def open_graph(source: str, options: GraphOptions, parts: bool = False) -> Graph
             raise InputError(f"there is no file {source!r} and {error}") from None
     if (path / "hierarchy.json").is_file():
         raise InputError(f"{path} is a run folder, not a graph; give what the run was fitted on")
-    from graphham.store import MANIFEST, is_split, open_part, open_store
+    from graphham.store import MANIFEST, holds_parts, open_store
 
-    if is_split(path):
+    if holds_parts(path):
+        from graphham.parts import open_part
+
         _refuse(refused, f"{path} is a split store")
         if not parts:
             raise InputError(f"{path} is a split store; only a fit of GraphHAM itself reads it")
