@@ -157,7 +157,7 @@ def test_attention_gap_is_the_mean_of_alpha_log_alpha_over_lambda(kind):
     block = Block.full(graph)
     for level, one in enumerate(passes):
         with torch.no_grad():
-            weights = model.layer(level).attention_weights(one.x, block, one.z)
+            weights = model.layer(level).attention_weights(one.x, block, one.assigned.z)
         alpha, lam = weights.node.mean(1).numpy(), weights.group.mean(1).numpy()
         for i in (0, 7, graph.num_nodes - 1):
             row = range(int(block.indptr[i]), int(block.indptr[i + 1]))

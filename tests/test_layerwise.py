@@ -55,7 +55,7 @@ def test_spans_say_what_the_whole_graph_says(case):
     np.testing.assert_allclose(reading.states, torch.cat(output.states, 1), atol=1e-6)
     for one, affinity in zip(passes, reading.affinities, strict=True):
         # Scaled cosines go up to eight, where float32 steps by 1e-6.
-        np.testing.assert_allclose(affinity, one.affinity, atol=4e-6)
+        np.testing.assert_allclose(affinity, one.assigned.affinity, atol=4e-6)
     logs = whole.log_evidence(reading.affinities, ROUNDS)
     for said, evidence in zip(logs, output.evidence, strict=True):
         np.testing.assert_allclose(np.exp(said), evidence, atol=1e-6)

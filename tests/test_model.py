@@ -151,7 +151,7 @@ def test_before_the_graft_levels_speak_for_themselves():
         passes = model.encode(batch)
     assert not model.is_seeded
     for level in range(2):
-        expected = passes[level].affinity.softmax(1)
+        expected = passes[level].assigned.affinity.softmax(1)
         torch.testing.assert_close(found.evidence[level], expected)
         assert found.memberships[level] is found.evidence[level]
 

@@ -26,6 +26,7 @@ from graphham.ops import (
 from graphham.ops.noise import draw_key, gumbel_softmax
 from graphham.ops.products import tall_product
 from graphham.ops.reference import rescaled
+from graphham.ops.sources import Assigned, assign_sources
 
 _MANY = 1 << 16
 
@@ -147,55 +148,89 @@ class MembershipAttention(nn.Module):
                 return self.affinity_scale * products / lengths[:, None]
             if len(states) >= _MANY and not states.requires_grad:
                 # A copy of so many rows at unit length would take longer than their product.
-                groups = self.affinity_scale * F.normalize(self.group_embedding, dim=1)
                 lengths = torch.linalg.vector_norm(states, dim=1, keepdim=True)
-                out: Tensor = states @ groups.T / lengths.clamp_min(1e-12)
+                out: Tensor = states @ self._group_factors() / lengths.clamp_min(1e-12)
                 return out
             return cosine_affinity(states, self.group_embedding, self.affinity_scale)
-        assert self.log_scale is not None
-        # The scale goes onto the groups, which are few, and not onto every node.
-        return states.matmul(self.group_embedding.T * self.log_scale.exp())
+        return states.matmul(self._group_factors())
 
-    def draw(
+    def assigned(
         self,
-        affinity: Tensor,
+        states: Tensor | FeatureRows,
         generator: Source | None,
         tau: float,
+        lead: int,
         keyed: bool = False,
-    ) -> Tensor:
-        """Return relaxed assignments z (E4); the mean membership without a generator.
+    ) -> Assigned:
+        """Return affinities u (E1) and relaxed assignments z (E4); mean ones without a generator.
 
         Args:
-            affinity: ``(nodes, groups)`` u.
+            states: ``(nodes, membership_dim)`` membership states.
             generator: Source of the noise.
             tau: Temperature.
+            lead: How many of the first nodes anyone but their neighbours asks about.
             keyed: Take one key from the generator and the noise from a compiled loop, where the
                 settings allow it: for the many sources of a sampled batch.
         """
-        noise = None
-        if keyed and generator is not None and self.assignment == "log" and not self.dirichlet:
-            return gumbel_softmax(affinity, tau, draw_key(generator))
-        if generator is not None and self.assignment != "mean":
+        keyed = keyed and generator is not None
+        keyed = keyed and self.assignment == "log" and not self.dirichlet
+        dense = states.dense if isinstance(states, FeatureRows) else states
+        if keyed and dense is not None and not dense.requires_grad:
+            return assign_sources(
+                dense,
+                self._group_factors(),
+                tau,
+                draw_key(generator),
+                lead,
+                by_length=self.affinity == "cosine",
+            )
+        affinity = self.affinities(states)
+        if keyed:
+            z = gumbel_softmax(affinity, tau, draw_key(generator))
+        elif generator is None or self.assignment == "mean":
+            z = self.means(affinity)
+        else:
             noise = gumbel_noise(affinity.shape, generator, affinity)
-        return assign(affinity, tau, noise, self.assignment, self.dirichlet, generator)
+            z = assign(affinity, tau, noise, self.assignment, self.dirichlet, generator)
+        return Assigned(z, z[:lead], affinity[:lead])
 
-    def propagate(self, x: Tensor | FeatureRows, block: Block, z: Tensor) -> Tensor:
+    def means(self, affinity: Tensor) -> Tensor:
+        """Return ``(nodes, groups)`` mean memberships of affinities (E2)."""
+        return assign(affinity, 1.0, None, self.assignment, self.dirichlet)
+
+    def _group_factors(self) -> Tensor:
+        """Return the ``(membership_dim, groups)`` matrix whose product with states is u.
+
+        For the cosine the product is still to be divided by the states' lengths.
+        """
+        if self.affinity == "cosine":
+            return self.affinity_scale * F.normalize(self.group_embedding, dim=1).T
+        assert self.log_scale is not None
+        # The scale goes onto the groups, which are few, and not onto every node.
+        return self.group_embedding.T * self.log_scale.exp()
+
+    def propagate(
+        self, x: Tensor | FeatureRows, block: Block, z: Tensor, own: Tensor | None = None
+    ) -> Tensor:
         """Return ``(num_targets, out_dim)`` aggregated messages (E5-E9).
 
         Args:
             x: ``(num_sources, in_dim)`` input states or features.
             block: The neighbourhood.
             z: ``(num_sources, groups)`` assignments.
+            own: ``(at least num_targets, groups)`` the first rows of ``z``, where they have a
+                gradient path of their own.
         """
+        targets = (z if own is None else own)[: block.num_targets]
         if self.product == "literal" and self.group_score != "none":
             projected = self._project(x)
             weights = self._weights(
-                self._node_scores(projected, block), self._group_scores(z, block), block
+                self._node_scores(projected, block), self._group_scores(z, targets, block), block
             )
             out = aggregate(weights, projected, block).mean(dim=1)
         elif isinstance(x, FeatureRows) and x.dense is None:
             # Sparse features are wide: gather what is left of them after the product.
-            groups = self._group_terms(z, block.num_targets)
+            groups = self._group_terms(z, targets)
             out = attend(self._project(x), self.attention, block, groups=groups, slope=self.slope)
             out = out.squeeze(1) if self.heads == 1 else out.mean(dim=1)
         else:
@@ -204,15 +239,15 @@ class MembershipAttention(nn.Module):
                 self.weight,
                 self.attention,
                 block,
-                groups=self._group_terms(z, block.num_targets),
+                groups=self._group_terms(z, targets),
                 slope=self.slope,
                 average=True,
             )
         if self.shortcut is None:
             return out
         if isinstance(x, FeatureRows) and x.dense is None:
-            own: Tensor = x.matmul(self.shortcut)
-            return out + own[: block.num_targets]
+            around: Tensor = x.matmul(self.shortcut)
+            return out + around[: block.num_targets]
         return out + _plain(x)[: block.num_targets] @ self.shortcut
 
     def attention_weights(
@@ -220,7 +255,7 @@ class MembershipAttention(nn.Module):
     ) -> AttentionWeights:
         """Return both attentions as distributions over each neighbourhood (E6-E8)."""
         e = self._node_scores(self._project(x), block)
-        f = self._group_scores(z, block)
+        f = self._group_scores(z, z[: block.num_targets], block)
         flat = torch.zeros_like(e) if f is None else f.expand_as(e).contiguous()
         return AttentionWeights(
             edge_softmax(e, block), edge_softmax(flat, block), self._weights(e, f, block)
@@ -249,9 +284,9 @@ class MembershipAttention(nn.Module):
         right = (projected * self.attention[1]).sum(2)
         return edge_scores(left, right, block, self.slope)
 
-    def _group_scores(self, z: Tensor, block: Block) -> Tensor | None:
+    def _group_scores(self, z: Tensor, targets: Tensor, block: Block) -> Tensor | None:
         """Return ``(num_edges, 1 or heads)`` f (E7)."""
-        terms = self._group_terms(z, block.num_targets)
+        terms = self._group_terms(z, targets)
         if terms is None:
             return None
         terms = terms.expanded(block.num_targets)
@@ -259,13 +294,12 @@ class MembershipAttention(nn.Module):
             return edge_dot(terms.left, terms.right, block)[:, None]
         return edge_scores(terms.left, terms.right, block, self.slope)
 
-    def _group_terms(self, z: Tensor, num_targets: int) -> GroupTerms | None:
+    def _group_terms(self, z: Tensor, targets: Tensor) -> GroupTerms | None:
         """Return what targets and sources bring to f (E7)."""
         if self.group_score == "none":
             return None
         if self.pair_score is not None:
             return GroupTerms(self.pair_score, z, "table")
-        targets = z[:num_targets]
         vectors = self.attention if self.group_attention is None else self.group_attention
         # Only K scalars per head are needed: a . W phi_k, then mixed by z.
         psi = (self.group_embedding @ self.weight).view(-1, self.heads, self.out_dim)

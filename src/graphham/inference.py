@@ -245,7 +245,7 @@ def node_attention(
         model.eval()
         for level, one in enumerate(model.encode(batch)):
             block = batch.blocks[level]
-            weights = model.layer(level).attention_weights(one.x, block, one.z)
+            weights = model.layer(level).attention_weights(one.x, block, one.assigned.z)
             part = slice(int(block.indptr[row]), int(block.indptr[row + 1]))
             out.append(
                 NodeAttention(

@@ -172,7 +172,7 @@ class LayerWise:
             u = layer.affinities(self._held(level, x, first, last))
             affinity[first:last] = u.cpu().numpy()
             rows[first:last, :width] = x.matmul(layer.weight).cpu().numpy()
-            rows[first:last, width:] = layer.draw(u, None, 1.0).cpu().numpy()
+            rows[first:last, width:] = layer.means(u).cpu().numpy()
         if level == 0 and isinstance(self.inputs.features, MappedFeatures):
             release(self.inputs.features.raw)  # read once; the states need the room
         self.ranks.share_rows(rows, self.span)

@@ -20,6 +20,7 @@ from graphham.membership import combine_levels, neighbor_evidence, witnesses
 from graphham.ops import groups, mean_aggregate
 from graphham.ops.attention import runs_reference
 from graphham.ops.rows import beside_centered
+from graphham.ops.sources import Assigned
 from graphham.seeding import Seeds
 
 _CENTER_MOMENTUM = 0.1
@@ -81,15 +82,13 @@ class LayerPass:
     Args:
         x: Input states or features.
         held: ``(num_sources, membership_dim)`` vectors its groups looked at.
-        affinity: ``(num_sources, K)`` u.
-        z: ``(num_sources, K)`` assignments.
+        assigned: Assignments z of all sources, affinities u of those that are asked about.
         output: ``(num_targets, layer_dim)`` h.
     """
 
     x: Tensor | FeatureRows
     held: Tensor | FeatureRows
-    affinity: Tensor
-    z: Tensor
+    assigned: Assigned
     output: Tensor
 
 
@@ -225,14 +224,17 @@ class GraphHAMNet(nn.Module):
         for level, block in enumerate(batch.blocks):
             layer = self.layer(level)
             held = self.membership_states(level, x, batch.diffused[: block.num_sources])
-            affinity = layer.affinities(held)
-            z = layer.draw(affinity, generator, tau, keyed=block.source_rows is not None)
+            # The last block's sources are asked about, and the targets of this one.
+            is_last = level + 1 == len(batch.blocks)
+            lead = block.num_sources if is_last else block.num_targets
+            keyed = block.source_rows is not None
+            assigned = layer.assigned(held, generator, tau, lead, keyed)
             if level and generator is not None:
                 x = self._dropped(x, generator)
-            h = layer.propagate(x, block, z)
-            if level + 1 < len(batch.blocks):
+            h = layer.propagate(x, block, assigned.z, assigned.lead)
+            if not is_last:
                 h = activate(h, self.config.model.activation)
-            passes.append(LayerPass(x, held, affinity, z, h))
+            passes.append(LayerPass(x, held, assigned, h))
             x = h
         return passes
 
@@ -253,14 +255,14 @@ class GraphHAMNet(nn.Module):
         """
         count = batch.num_targets
         passes = self.encode(batch, tau, generator)
-        affinities = [one.affinity for one in passes]
+        affinities = [one.assigned.affinity for one in passes]
         said = self.evidence(affinities, batch.blocks[-1], batch.degrees, rounds)
         evidence = [plain for _, plain in said]
         memberships = evidence
         if self.is_seeded:
             memberships = combine_levels([logs for logs, _ in said], self.parent_maps)
         states = [one.output[:count] for one in passes]
-        return Output(states, [one.z[:count] for one in passes], evidence, memberships)
+        return Output(states, [one.assigned.lead[:count] for one in passes], evidence, memberships)
 
     def membership_states(
         self, level: int, x: Tensor | FeatureRows, diffused: Tensor

@@ -123,7 +123,7 @@ def compute_attention(run: Run, graph: Graph) -> list[LayerAttention]:
         model.eval()
         for level, one in enumerate(model.encode(batch)):
             block = batch.blocks[level]
-            weights = model.layer(level).attention_weights(one.x, block, one.z)
+            weights = model.layer(level).attention_weights(one.x, block, one.assigned.z)
             layers.append(
                 LayerAttention(
                     np.asarray(block.indptr),

@@ -40,7 +40,7 @@ def gumbel_softmax(affinity: Tensor, tau: float, key: int) -> Tensor:
 def keyed_gumbel(shape: tuple[int, ...], key: int) -> Tensor:
     """Return the float32 Gumbel noise that a key names."""
     out = new_tensor(*shape)
-    _fill(*_words(key), out.view(-1).numpy())
+    _fill(*key_words(key), out.view(-1).numpy())
     return out
 
 
@@ -53,7 +53,8 @@ def draw_key(source: Source | None) -> int:
     return (high << 39) ^ (middle << 20) ^ low
 
 
-def _words(key: int) -> tuple[Any, Any]:
+def key_words(key: int) -> tuple[Any, Any]:
+    """Return a key as the two words that compiled loops take."""
     return np.uint32(key & 0xFFFFFFFF), np.uint32((key >> 32) & 0xFFFFFFFF)
 
 
@@ -61,7 +62,7 @@ class _GumbelSoftmax(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, affinity: Tensor, tau: float, key: int) -> Tensor:
         out = new_tensor(*affinity.shape)
-        _draw(readable(affinity), *_words(key), 1.0 / tau, out.numpy())
+        _draw(readable(affinity), *key_words(key), 1.0 / tau, out.numpy())
         ctx.tau = tau
         ctx.save_for_backward(out)
         return out
@@ -96,36 +97,55 @@ def _fill(low: Any, high: Any, out: Array) -> None:
         out[p] = -_log_exponential(p, low, high)
 
 
+@inlined
+def relax_tile(
+    given: Any, low: Any, high: Any, start: Any, sharpness: Any, groups: Any, out: Any
+) -> None:
+    """Write the softmax of some rows plus their noise, laid out one after the other.
+
+    Args:
+        given: ``(rows * groups,)`` affinities.
+        low: First word of the key.
+        high: Second word.
+        start: Place of the first number in the whole table, which names its noise.
+        sharpness: One over the temperature.
+        groups: Length of a row.
+        out: Takes the rows, from its beginning.
+    """
+    factor = np.float32(sharpness)
+    base = np.uint32(start)
+    part = out[: len(given)]
+    # Slices and loops of one thing each: what the compiler turns into vector code.
+    for p in range(len(part)):
+        part[p] = _log_exponential(np.uint32(p) + base, low, high)
+    for p in range(len(part)):
+        part[p] = factor * (given[p] - part[p])
+    for i in range(0, len(part), groups):
+        row = part[i : i + groups]
+        top = row[0]
+        for k in range(groups):
+            top = max(top, row[k])
+        for k in range(groups):
+            row[k] -= top
+    for p in range(len(part)):
+        part[p] = exp_below_zero(part[p])
+    for i in range(0, len(part), groups):
+        row = part[i : i + groups]
+        total = np.float32(0.0)
+        for k in range(groups):
+            total += row[k]
+        scale = np.float32(1.0) / total
+        for k in range(groups):
+            row[k] *= scale
+
+
 @jit
 def _draw(affinity: Array, low: Any, high: Any, sharpness: float, out: Array) -> None:
     count, groups = affinity.shape
-    factor = np.float32(sharpness)
     given, flat = affinity.reshape(count * groups), out.reshape(count * groups)
     for first in range(0, count, _ROWS):
-        last = min(first + _ROWS, count)
-        start, stop = first * groups, last * groups
-        # Slices and loops of one thing each: what the compiler turns into vector code.
-        part, own = flat[start:stop], given[start:stop]
-        base = np.uint32(start)
-        for p in range(len(part)):
-            part[p] = _log_exponential(np.uint32(p) + base, low, high)
-        for p in range(len(part)):
-            part[p] = factor * (own[p] - part[p])
-        for i in range(first, last):
-            top = out[i, 0]
-            for k in range(groups):
-                top = max(top, out[i, k])
-            for k in range(groups):
-                out[i, k] -= top
-        for p in range(len(part)):
-            part[p] = exp_below_zero(part[p])
-        for i in range(first, last):
-            total = np.float32(0.0)
-            for k in range(groups):
-                total += out[i, k]
-            scale = np.float32(1.0) / total
-            for k in range(groups):
-                out[i, k] *= scale
+        start, stop = first * groups, min(first + _ROWS, count) * groups
+        relax_tile(given[start:stop], low, high, start, sharpness, groups, flat[start:stop])
 
 
 @jit

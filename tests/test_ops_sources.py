@@ -1,0 +1,75 @@
+"""Assignments of a batch's sources in one pass, against the same in single steps."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphham.jit import jit
+from graphham.ops.sources import assign_sources
+from graphham.ops.tiles import COLUMNS, ROWS, add_tile
+
+
+def drawn(rng, *shape):
+    return torch.from_numpy(rng.standard_normal(shape).astype("f4"))
+
+
+@given(
+    st.integers(0, 120),
+    st.integers(1, 30),
+    st.integers(1, 40),
+    st.floats(0, 1),
+    st.booleans(),
+    st.sets(st.sampled_from(["z", "lead", "affinity"]), min_size=1),
+    st.integers(0, 2**63 - 2),
+)
+def test_one_pass_equals_the_single_steps(nodes, width, groups, share, by_length, asked, key):
+    rng = np.random.default_rng(nodes + width)
+    x, start = drawn(rng, nodes, width), drawn(rng, width, groups)
+    lead = int(share * nodes)
+    factors = {name: drawn(rng, nodes if name == "z" else lead, groups) for name in sorted(asked)}
+    found = []
+    for how in ("compiled", "reference"):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("GRAPHHAM_OPS", how)
+            vectors = start.clone().requires_grad_()
+            out = assign_sources(x, vectors, 0.7, key, lead, by_length)
+            torch.stack([(getattr(out, n) * f).sum() for n, f in factors.items()]).sum().backward()
+        found.append((*(held.detach() for held in out), vectors.grad))
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=2e-4, atol=2e-5)
+
+
+def test_a_lost_number_shows_in_its_row_alone():
+    x = torch.ones(40, 5)
+    x[17, 2] = torch.nan
+    z = assign_sources(x, torch.ones(5, 3), 1.0, 0, 0).z
+    assert z[17].isnan().all()
+    assert not z[torch.arange(40) != 17].isnan().any()
+
+
+def test_a_vector_of_length_zero_belongs_to_all_groups_alike():
+    z = assign_sources(torch.zeros(2000, 4), torch.ones(4, 2), 1.0, 3, 0, by_length=True).z
+    assert float(z.mean()) == pytest.approx(0.5, abs=0.03)
+
+
+@jit
+def _multiply(left, right, out):
+    count, inner = left.shape
+    columns = right.shape[1]
+    for r in range(0, count, ROWS):
+        a, b, c, d = r * inner, (r + 1) * inner, (r + 2) * inner, (r + 3) * inner
+        for k in range(0, columns, COLUMNS):
+            add_tile(left, a, b, c, d, 1, right, k, columns, inner, out, r * columns + k)
+
+
+@given(st.integers(0, 4), st.integers(0, 30), st.integers(0, 3), st.integers(0, 10**6))
+def test_tiles_add_a_product_to_what_is_there(high, inner, wide, seed):
+    rng = np.random.default_rng(seed)
+    left = rng.standard_normal((ROWS * high, inner)).astype("f4")
+    right = rng.standard_normal((inner, COLUMNS * wide)).astype("f4")
+    out = rng.standard_normal((ROWS * high, COLUMNS * wide)).astype("f4")
+    expected = out + left @ right
+    _multiply(left, right, out)
+    np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-5)
