@@ -71,7 +71,7 @@ def outputs() -> dict[Path, str]:
         for what, size in table.items():
             arrays.append(f"| {title}: {what} | {size} | {size * NODES / 1e9:,.0f} GB |")
     model = GraphHAMNet(make_config({"groups": (16, 8), "dim": 128}), 100, 64)
-    traffic = step_traffic(model, RANKS, RANKS, CONTEXT_ROWS)
+    traffic = step_traffic(model, RANKS, RANKS, CONTEXT_ROWS, 51_200, 256)
     batch, each = steps["batch_size"], steps["seconds_per_step"]
     hours = NODES / batch * each / 3600
     index, bounds, features = 2 * EDGES * 4 / 1e9, 8 * NODES / 1e9, 200 * NODES / 1e9

@@ -41,13 +41,13 @@ def test_what_compiled_functions_call_is_inlined_or_exact():
 
 STEP = """
 import numpy as np, torch
-from graphham.ops.pairs import update_rows
+from graphham.ops.pairs import RowPairs
 draw = np.random.default_rng(0)
 weight = torch.from_numpy(draw.standard_normal((40, 16)).astype(np.float32))
 grads = torch.from_numpy(draw.standard_normal((90, 16)).astype(np.float32))
 squares = torch.zeros(40)
 for _ in range(5):
-    update_rows(weight, squares, torch.from_numpy(draw.integers(0, 40, 90)), grads, 0.1)
+    RowPairs.plain(torch.from_numpy(draw.integers(0, 40, 90)), grads).update(weight, squares, 0.1)
 print(weight.numpy().tobytes().hex(), squares.numpy().tobytes().hex())
 """
 
@@ -59,5 +59,5 @@ def test_code_just_compiled_and_code_from_disk_give_the_same_bits(tmp_path):
         subprocess.run(command, env=environment, capture_output=True, check=True).stdout
         for _ in range(2)
     )
-    assert any(tmp_path.rglob("*row_update*.nbc"))
+    assert any(tmp_path.rglob("*pair_update*.nbc"))
     assert first == second

@@ -75,7 +75,9 @@ class ContextTable:
         """Update the rows looked up since the last step."""
         for held in self._looked_up:
             if isinstance(held, PairGradient):
-                held.update(self.weight, self.squares, lr)
+                pairs = held.pairs()
+                if pairs is not None:
+                    pairs.update(self.weight, self.squares, lr)
                 continue
             rows, leaf = held
             if leaf.grad is None:

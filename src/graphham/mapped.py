@@ -133,7 +133,7 @@ class Buffers:
 
 
 # As many as the step under way and the ones prepared ahead of it have in their hands.
-_BUFFERS = Buffers(2)
+_BUFFERS = Buffers(3)
 
 
 def gather_rows(table: Tensor, selection: Any) -> Tensor:

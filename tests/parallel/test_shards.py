@@ -90,8 +90,10 @@ def test_traffic_counts_what_a_step_really_packs(monkeypatch):
     from graphham.parallel.traffic import step_traffic
 
     sizes = []
-    gather = Ranks.gather
-    monkeypatch.setattr(Ranks, "gather", lambda self, v: sizes.append(v.nbytes) or gather(self, v))
+    begin = Ranks.gathering
+    monkeypatch.setattr(
+        Ranks, "gathering", lambda self, v: sizes.append(v.nbytes) or begin(self, v)
+    )
     config = small_config({**SHARDED, "train.epochs": 1, "model.nesting": "none"})
     fitted = fit_graph(GRAPH, config)
     found = step_traffic(fitted.encoder.model, shards=3, processes=4)

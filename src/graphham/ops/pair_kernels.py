@@ -76,16 +76,56 @@ def pair_forward(
 
 
 @jit
-def pair_keys(rows: Array, count: int) -> Array:
-    """Return ``(count,)`` numbers whose order is by row and then by pair."""
-    flat = rows.reshape(rows.size)
-    keys = np.empty(count, dtype=np.int64)
+def sort_pairs(rows: Array, slopes: Array, anchors: Array, bounds: Array) -> tuple[Array, ...]:
+    """Sort pairs by the owner of their row, as they came within each; leave out rows below zero.
+
+    Args:
+        rows: ``(pairs,)`` int64.
+        slopes: ``(pairs,)`` float32.
+        anchors: ``(pairs,)`` int32.
+        bounds: ``(owners + 1,)`` int64: owner o has the rows from ``bounds[o]`` to the next.
+
+    Returns:
+        The three sorted, and the ``(owners + 1,)`` places where each owner's pairs begin.
+    """
+    owners = len(bounds) - 1
+    # One more, in front, has the rows below zero. Counting bounds takes no branch to foresee.
+    owned = np.zeros(len(rows), dtype=np.int32)
+    for bound in bounds[:-1]:
+        for p in range(len(rows)):
+            owned[p] += np.int32(rows[p] >= bound)
+    sizes = np.zeros(owners + 1, dtype=np.int64)
+    for owner in owned:
+        sizes[owner] += 1
+    starts = np.zeros(owners + 1, dtype=np.int64)
+    for o in range(owners):
+        starts[o + 1] = starts[o] + sizes[o + 1]
+    place = starts.copy()
+    total = starts[owners]
+    out_rows = np.empty(total, dtype=np.int64)
+    out_slopes = np.empty(total, dtype=np.float32)
+    out_anchors = np.empty(total, dtype=np.int32)
+    for p in range(len(rows)):
+        if owned[p] > 0:
+            to = place[owned[p] - 1]
+            out_rows[to], out_slopes[to], out_anchors[to] = rows[p], slopes[p], anchors[p]
+            place[owned[p] - 1] += 1
+    return out_rows, out_slopes, out_anchors, starts
+
+
+@jit
+def pair_keys(rows: Array, bits: int) -> Array:
+    """Return numbers whose order is by row and then by pair; rows below zero are left out.
+
+    The pair's number is in the lowest ``bits`` bits, which makes every key distinct.
+    """
+    keys = np.empty(len(rows), dtype=np.int64)
     place = 0
-    for p in range(len(flat)):
-        if flat[p] >= 0:
-            keys[place] = flat[p] * len(flat) + p
+    for p in range(len(rows)):
+        if rows[p] >= 0:
+            keys[place] = (rows[p] << bits) | p
             place += 1
-    return keys
+    return keys[:place]
 
 
 @inlined
@@ -104,84 +144,22 @@ def _descend(row: int, grad: Array, rate: np.float32, weight: Array, squares: Ar
 @jit
 def pair_update(
     keys: Array,
+    bits: int,
     slopes: Array,
-    target: Array,
-    scale: float,
+    anchors: Array,
+    targets: Array,
     lr: float,
     weight: Array,
     squares: Array,
 ) -> None:
-    """Take one row-wise Adagrad step on every row that some pair read.
+    """Take one row-wise Adagrad step on every row that some pair names.
 
     Args:
         keys: Sorted numbers of :func:`pair_keys`.
-        slopes: ``(anchors, contexts)`` derivatives by the scores.
-        target: ``(anchors, dim)`` what the rows were multiplied with.
-        scale: Factor on all slopes.
-        lr: Learning rate.
-        weight: ``(table rows, dim)``, changed in place.
-        squares: ``(table rows,)``, changed in place.
-    """
-    pairs, contexts = slopes.size, slopes.shape[1]
-    dim = weight.shape[1]
-    flat = slopes.reshape(pairs)
-    grad = np.empty(dim, dtype=np.float32)
-    factor, rate = np.float32(scale), np.float32(lr)
-    k = 0
-    while k < len(keys):
-        if k + _AHEAD < len(keys):
-            later = keys[k + _AHEAD] // pairs
-            prefetch(squares, later)
-            for line in range(0, dim, 16):
-                prefetch(weight, later * dim + line)
-        row = keys[k] // pairs
-        for d in range(dim):
-            grad[d] = np.float32(0.0)
-        while k < len(keys) and keys[k] // pairs == row:
-            pair = keys[k] - row * pairs
-            slope, a = factor * flat[pair], pair // contexts
-            for d in range(dim):
-                grad[d] += slope * target[a, d]
-            k += 1
-        _descend(row, grad, rate, weight, squares)
-
-
-@jit
-def pair_gradients(keys: Array, slopes: Array, target: Array, scale: float) -> tuple[Array, Array]:
-    """Return the distinct rows in ascending order, and the gradient of each."""
-    pairs, contexts = slopes.size, slopes.shape[1]
-    dim = target.shape[1]
-    flat = slopes.reshape(pairs)
-    factor = np.float32(scale)
-    distinct = 0
-    for k in range(len(keys)):
-        if k == 0 or keys[k] // pairs != keys[k - 1] // pairs:
-            distinct += 1
-    rows = np.empty(distinct, dtype=np.int64)
-    grads = np.zeros((distinct, dim), dtype=np.float32)
-    place = -1
-    for k in range(len(keys)):
-        row = keys[k] // pairs
-        if k == 0 or row != rows[place]:
-            place += 1
-            rows[place] = row
-        pair = keys[k] - row * pairs
-        slope, a = factor * flat[pair], pair // contexts
-        for d in range(dim):
-            grads[place, d] += slope * target[a, d]
-    return rows, grads
-
-
-@jit
-def row_update(
-    order: Array, rows: Array, grads: Array, lr: float, weight: Array, squares: Array
-) -> None:
-    """Take one row-wise Adagrad step on every row named, adding up the gradients of equal ones.
-
-    Args:
-        order: ``(count,)`` places of ``rows`` in ascending order, equal rows as they came.
-        rows: ``(count,)`` int64 rows of the table.
-        grads: ``(count, dim)`` gradients.
+        bits: How many of their bits number the pair.
+        slopes: ``(pairs,)`` float32.
+        anchors: ``(pairs,)`` int32: a pair adds its slope times this target to its row's gradient.
+        targets: ``(anchors, dim)`` float32.
         lr: Learning rate.
         weight: ``(table rows, dim)``, changed in place.
         squares: ``(table rows,)``, changed in place.
@@ -189,20 +167,21 @@ def row_update(
     dim = weight.shape[1]
     grad = np.empty(dim, dtype=np.float32)
     rate = np.float32(lr)
+    mask = (1 << bits) - 1
     k = 0
-    while k < len(order):
-        if k + _AHEAD < len(order):
-            later = order[k + _AHEAD]
-            prefetch(squares, rows[later])
+    while k < len(keys):
+        if k + _AHEAD < len(keys):
+            later = keys[k + _AHEAD] >> bits
+            prefetch(squares, later)
             for line in range(0, dim, 16):
-                prefetch(grads, later * dim + line)
-                prefetch(weight, rows[later] * dim + line)
-        row = rows[order[k]]
+                prefetch(weight, later * dim + line)
+        row = keys[k] >> bits
         for d in range(dim):
-            grad[d] = grads[order[k], d]
-        k += 1
-        while k < len(order) and rows[order[k]] == row:
+            grad[d] = np.float32(0.0)
+        while k < len(keys) and keys[k] >> bits == row:
+            pair = keys[k] & mask
+            slope, a = slopes[pair], np.int64(anchors[pair])
             for d in range(dim):
-                grad[d] += grads[order[k], d]
+                grad[d] += slope * targets[a, d]
             k += 1
         _descend(row, grad, rate, weight, squares)

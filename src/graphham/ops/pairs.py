@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +17,124 @@ from graphham.ops import pair_kernels as kernels
 from graphham.ops.attention import readable
 
 
+@dataclass(frozen=True, eq=False)
+class RowPairs:
+    """The gradient of some rows of a table, as pairs of a row and a target that were multiplied.
+
+    A few hundred targets meet tens of thousands of rows, so this is a twentieth of the gradient
+    written out. Row ``rows[p]`` gets ``slopes[p] * targets[anchors[p]]``, in the order of pairs.
+
+    Args:
+        rows: ``(pairs,)`` int64 table rows, also repeated; those below zero are not meant.
+        slopes: ``(pairs,)`` float32.
+        anchors: ``(pairs,)`` int32 rows of ``targets``.
+        targets: ``(anchors, dim)`` float32.
+    """
+
+    rows: Tensor
+    slopes: Tensor
+    anchors: Tensor
+    targets: Tensor
+
+    @classmethod
+    def plain(cls, rows: Tensor, grads: Tensor) -> RowPairs:
+        """Return gradients written out, ``(count, dim)`` of ``(count,)`` rows, in this form."""
+        anchors = torch.arange(len(rows), dtype=torch.int32, device=rows.device)
+        return cls(rows, grads.new_ones(len(rows)), anchors, grads)
+
+    @classmethod
+    def joined(cls, parts: Sequence[RowPairs]) -> RowPairs:
+        """Return all pairs of some parts, one part after the other.
+
+        Parts in a row with the same targets, such as a step's true and sampled contexts, keep one
+        copy of them.
+        """
+        moved: list[Tensor] = []
+        targets: list[Tensor] = []
+        first = 0
+        for part in parts:
+            if not targets or not _same(part.targets, targets[-1]):
+                first += len(targets[-1]) if targets else 0
+                targets.append(part.targets)
+            moved.append(part.anchors + first)
+        return cls(
+            torch.cat([part.rows for part in parts]),
+            torch.cat([part.slopes for part in parts]),
+            torch.cat(moved),
+            torch.cat(targets),
+        )
+
+    def by_owner(self, bounds: Sequence[int]) -> list[RowPairs]:
+        """Return the pairs of each owner, which has the rows from one bound to the next."""
+        if self.rows.device.type == "cpu":
+            *ordered, starts = kernels.sort_pairs(
+                frozen(self.rows.numpy()),
+                readable(self.slopes),
+                frozen(self.anchors.numpy()),
+                frozen(bounds, np.int64),
+            )
+            rows, slopes, anchors = map(torch.from_numpy, ordered)
+            return [
+                RowPairs(rows[low:high], slopes[low:high], anchors[low:high], self.targets)
+                for low, high in itertools.pairwise(starts.tolist())
+            ]
+        found: list[RowPairs] = []
+        for low, high in itertools.pairwise(bounds):
+            own = (self.rows >= low) & (self.rows < high)
+            found.append(
+                RowPairs(self.rows[own], self.slopes[own], self.anchors[own], self.targets)
+            )
+        return found
+
+    def packed(self) -> Tensor:
+        """Return all of a pair in two numbers: ``(pairs, 2)`` int64."""
+        rest = torch.stack([self.slopes.view(torch.int32), self.anchors], 1).view(torch.int64)
+        return torch.cat([self.rows[:, None], rest], 1)
+
+    @classmethod
+    def unpacked(cls, packed: Tensor, targets: Tensor) -> RowPairs:
+        """Return the pairs that were packed."""
+        # Rows in the first two of four half-words, then slopes, then anchors.
+        words = packed.view(torch.int32)
+        slopes = words[:, 2].clone().view(torch.float32)
+        return cls(packed[:, 0].clone(), slopes, words[:, 3].clone(), targets)
+
+    def update(self, weight: Tensor, squares: Tensor, lr: float) -> None:
+        """Take one row-wise Adagrad step in place, on the sum of each row's gradients.
+
+        Args:
+            weight: ``(table rows, dim)`` table.
+            squares: ``(table rows,)`` mean squares of the gradients so far.
+            lr: Learning rate.
+        """
+        if weight.device.type == "cpu":
+            bits = len(self.rows).bit_length()
+            assert len(weight) < 1 << (63 - bits)
+            keys = kernels.pair_keys(frozen(self.rows.numpy()), bits)
+            kernels.pair_update(
+                frozen(np.sort(keys)),
+                bits,
+                readable(self.slopes),
+                frozen(self.anchors.numpy()),
+                readable(self.targets),
+                lr,
+                weight.numpy(),
+                squares.numpy(),
+            )
+            return
+        grads = self.slopes[:, None] * self.targets[self.anchors]
+        unique, place = torch.unique(self.rows, return_inverse=True)
+        total = grads.new_zeros(len(unique), grads.shape[1]).index_add_(0, place, grads)
+        squares[unique] += total.square().mean(1)
+        scale = lr / (squares[unique].sqrt() + 1e-8)
+        weight[unique] -= scale[:, None] * total
+
+
+def _same(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors are one piece of memory."""
+    return one.data_ptr() == other.data_ptr() and one.shape == other.shape
+
+
 class PairGradient:
     """What the backward pass left for the rows of a table.
 
@@ -24,58 +145,21 @@ class PairGradient:
         count: Number of pairs.
     """
 
-    def __init__(self, rows: Array, target: Array, slopes: Array, count: int) -> None:
+    def __init__(self, rows: Array, target: Tensor, slopes: Array, count: int) -> None:
         self.rows, self.target, self.slopes, self.count = rows, target, slopes, count
         self.scale: float | None = None  # unknown until the backward pass has run
 
-    def _keys(self) -> Array:
-        # The pair's number makes every key distinct: rows are added up in the order of pairs.
-        return frozen(np.sort(kernels.pair_keys(self.rows, self.count)))
-
-    def update(self, weight: Tensor, squares: Tensor, lr: float) -> None:
-        """Take one row-wise Adagrad step in place; nothing without a backward pass."""
-        if self.scale is None or not self.count:
-            return
-        kernels.pair_update(
-            self._keys(),
-            self.slopes,
-            self.target,
-            self.scale,
-            lr,
-            weight.numpy(),
-            squares.numpy(),
-        )
-
-    def summed(self) -> tuple[Tensor, Tensor] | None:
-        """Return the distinct rows and the gradient of each; ``None`` without a backward pass."""
+    def pairs(self) -> RowPairs | None:
+        """Return the gradient of the rows; ``None`` without a backward pass."""
         if self.scale is None or not self.count:
             return None
-        rows, grads = kernels.pair_gradients(self._keys(), self.slopes, self.target, self.scale)
-        return torch.from_numpy(rows), torch.from_numpy(grads)
-
-
-def update_rows(weight: Tensor, squares: Tensor, rows: Tensor, grads: Tensor, lr: float) -> None:
-    """Take one row-wise Adagrad step in place; gradients of one row are added in their order.
-
-    Args:
-        weight: ``(table rows, dim)`` table.
-        squares: ``(table rows,)`` mean squares of the gradients so far.
-        rows: ``(count,)`` rows of the table, in any order, also repeated.
-        grads: ``(count, dim)`` their gradients.
-        lr: Learning rate.
-    """
-    if weight.device.type == "cpu":
-        named = frozen(rows.numpy(), np.int64)
-        order = np.argsort(named, kind="stable")
-        kernels.row_update(
-            frozen(order), named, readable(grads), lr, weight.numpy(), squares.numpy()
+        anchors, contexts = self.rows.shape
+        return RowPairs(
+            torch.from_numpy(np.array(self.rows).reshape(-1)),
+            torch.from_numpy((self.slopes * np.float32(self.scale)).reshape(-1)),
+            torch.from_numpy(np.repeat(np.arange(anchors, dtype=np.int32), contexts)),
+            self.target,
         )
-        return
-    unique, place = torch.unique(rows, return_inverse=True)
-    total = grads.new_zeros(len(unique), grads.shape[1]).index_add_(0, place, grads)
-    squares[unique] += total.square().mean(1)
-    scale = lr / (squares[unique].sqrt() + 1e-8)
-    weight[unique] -= scale[:, None] * total
 
 
 def pair_loss(
@@ -113,7 +197,8 @@ def _run(target: Tensor, values: Tensor, rows: Tensor, sign: float) -> tuple[Any
         readable(values), vectors, places, sign, slopes, grad_target, grad_gate
     )
     loss = torch.tensor(total / max(count, 1), dtype=torch.float32)
-    return loss, PairGradient(places, vectors, frozen(slopes), count), grad_target, grad_gate
+    record = PairGradient(places, target.detach(), frozen(slopes), count)
+    return loss, record, grad_target, grad_gate
 
 
 class _PairLoss(torch.autograd.Function):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -77,22 +77,26 @@ class Ranks:
                 continue
             part = torch.from_numpy(values[low:high])
             moved = part.to(self.device)
-            with self._talking():
+            with self.talking():
                 dist.broadcast(moved, rank)
             if moved is not part and rank != self.rank:
                 part.copy_(moved)
 
     def gather(self, values: Tensor) -> list[Tensor]:
         """Return every process's tensor of the same shape, in the order of ranks."""
+        return self.gathering(values).result()
+
+    def gathering(self, values: Tensor) -> Gathering:
+        """Begin to :meth:`gather`; there is time for other things until the others have come."""
         if self.count == 1:
-            return [values]
+            return Gathering(self, None, [values], values.device)
         import torch.distributed as dist
 
         held = values.contiguous().to(self.device)
         parts = [torch.empty_like(held) for _ in range(self.count)]
-        with self._talking():
-            dist.all_gather(parts, held)
-        return [part.to(values.device) for part in parts]
+        with self.talking():
+            work = dist.all_gather(parts, held, async_op=True)
+        return Gathering(self, work, parts, values.device)
 
     def exchange(self, parts: Sequence[Tensor]) -> list[Tensor]:
         """Send ``parts[r]`` to process r; return what each process sent to this one, in order.
@@ -116,7 +120,7 @@ class Ranks:
         device = parts[0].device
         lengths = torch.tensor([len(part) for part in parts], device=self.device)
         arriving = torch.empty_like(lengths)
-        with self._talking():
+        with self.talking():
             dist.all_to_all_single(arriving, lengths)
             counts = [int(n) for n in arriving]
             sent = torch.cat(list(parts)).to(self.device)
@@ -150,7 +154,7 @@ class Ranks:
         shape, dtype = self.tell(about)
         held = np.zeros(shape, dtype) if not self.is_first else np.ascontiguousarray(values)
         moved = torch.from_numpy(held).to(self.device)
-        with self._talking():
+        with self.talking():
             dist.broadcast(moved, 0)
         shared: npt.NDArray[Any] = moved.cpu().numpy()
         return shared
@@ -159,25 +163,9 @@ class Ranks:
         """Return when every process has come this far."""
         self.gather(torch.zeros(1))
 
-    def arrive(self) -> Callable[[], None]:
-        """Say that this process has come this far; what is returned waits until all have."""
-        if self.count == 1:
-            return lambda: None
-        import torch.distributed as dist
-
-        with self._talking():
-            said = torch.zeros(1, device=self.device)
-            work = dist.all_reduce(said, async_op=True)
-
-        def wait() -> None:
-            with self._talking():
-                work.wait()
-
-        return wait
-
     @contextlib.contextmanager
-    def _talking(self) -> Iterator[None]:
-        """Turn a broken connection into one sentence."""
+    def talking(self) -> Iterator[None]:
+        """Turn a broken connection into one sentence, whatever is done within."""
         try:
             yield
         except RuntimeError as error:
@@ -185,6 +173,24 @@ class Ranks:
                 f"another process of this job ended or no longer answers, so process {self.rank} "
                 f"of {self.count} stops as well; --resume goes on from the last checkpoint"
             ) from error
+
+
+class Gathering:
+    """Tensors on their way from all processes to all."""
+
+    def __init__(self, ranks: Ranks, work: Any, parts: list[Tensor], device: torch.device) -> None:
+        self._ranks, self._work, self._parts, self._device = ranks, work, parts, device
+
+    def is_done(self) -> bool:
+        """Whether all have come, so that nobody has to wait for the result."""
+        return self._work is None or bool(self._work.is_completed())
+
+    def result(self) -> list[Tensor]:
+        """Wait for the others; return every process's tensor, in the order of ranks."""
+        if self._work is not None:
+            with self._ranks.talking():
+                self._work.wait()
+        return [part.to(self._device) for part in self._parts]
 
 
 ALONE = Ranks()

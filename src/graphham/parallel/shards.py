@@ -23,7 +23,7 @@ from graphham.batches import Step
 from graphham.errors import InputError
 from graphham.keys import derive_key, numpy_generator, torch_generator
 from graphham.objective import loss_parts, total_loss
-from graphham.parallel.ranks import Ranks
+from graphham.parallel.ranks import Gathering, Ranks
 from graphham.parallel.tables import RowShards
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 # Room for the loss parts of a shard; a process whose shards are empty cannot know their number.
 PARTS = 32
+# Steps that may wait to be taken; each holds the features of its neighbourhoods.
+_STEPS_AHEAD = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +46,31 @@ class Piece:
 
     share: float
     step: Step | None
+
+
+class _Ahead:
+    """The steps of an epoch in their order, drawn when they are due or in idle moments before.
+
+    Args:
+        make: Draws this process's pieces of a step.
+        count: Number of steps.
+    """
+
+    def __init__(self, make: Callable[[int], list[Piece]], count: int) -> None:
+        self._make, self._count, self._drawn = make, count, 0
+        self._held: deque[list[Piece]] = deque()
+
+    def draw(self) -> bool:
+        """Draw one more step, unless enough wait already or there is none; say which."""
+        if self._drawn == self._count or len(self._held) >= _STEPS_AHEAD:
+            return False
+        self._held.append(self._make(self._drawn))
+        self._drawn += 1
+        return True
+
+    def __iter__(self) -> Iterator[list[Piece]]:
+        while self._held or self.draw():
+            yield self._held.popleft()
 
 
 class ShardedSteps:
@@ -68,7 +95,8 @@ class ShardedSteps:
         self.own = range(cuts[ranks.rank], cuts[ranks.rank + 1])
         model = trainer.model
         self.parameters = [p for p in model.parameters() if p.requires_grad]
-        self._all_written: Callable[[], None] | None = None
+        self._all_written: Gathering | None = None
+        self._ahead: _Ahead | None = None
         # Running means move in the forward pass; every shard starts from the same ones.
         self.running = [b for name, b in model.named_buffers() if name.startswith("center_")]
 
@@ -98,8 +126,12 @@ class ShardedSteps:
 
         is_split = trainer.batches.split is not None
         workers = 0 if is_split else trainer.config.train.workers
+        if is_split:
+            yield from map(make, range(len(starts)))  # all draw at once, so nobody draws ahead
+            return
         if not workers:
-            yield from map(make, range(len(starts)))
+            self._ahead = _Ahead(make, len(starts))
+            yield from self._ahead
             return
         with ThreadPoolExecutor(workers) as pool:
             waiting: deque[Future[list[Piece]]] = deque()
@@ -123,7 +155,7 @@ class ShardedSteps:
         shared = any(table.is_shared for table in tables)
         if shared:
             # Nobody reads before everybody has written, to begin with its starting values.
-            (self._all_written or self.ranks.wait)()
+            self._await(self._all_written or self.ranks.gathering(torch.zeros(1)))
         before = [buffer.clone() for buffer in self.running]
         groups: list[list[Any]] = [[] for _ in model.groups]
         names: list[str] = []
@@ -154,10 +186,19 @@ class ShardedSteps:
         for table in tables:
             table.step(config.train.table_lr)
         if shared:
-            self._all_written = self.ranks.arrive()  # whoever is early draws the next step
+            self._all_written = self.ranks.gathering(torch.zeros(1))
         used = [np.concatenate(level) if level else np.zeros(0, np.int64) for level in groups]
         # A process whose shards are all empty has no names; the first process always has.
         return dict(zip(names, values, strict=False)), used
+
+    def _await(self, coming: Gathering) -> list[Tensor]:
+        """Return what all have said; whoever is early draws steps to come in the meantime.
+
+        Processes are never equally fast in one step, but nearly so in many.
+        """
+        while not coming.is_done() and self._ahead is not None and self._ahead.draw():
+            pass
+        return coming.result()
 
     def _packed(self, piece: Piece, parts: list[Tensor]) -> Tensor:
         """Return the shard's gradients, running means and loss parts as one row of numbers."""
@@ -177,7 +218,7 @@ class ShardedSteps:
         for place, row in enumerate(rows):
             held[place, : len(row)] = row
         total = torch.zeros(width, device=held.device)
-        for part, size in zip(self.ranks.gather(held), self.sizes, strict=True):
+        for part, size in zip(self._await(self.ranks.gathering(held)), self.sizes, strict=True):
             for place in range(size):
                 total += part[place]
         return total, total[fixed:].tolist()

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import math
 import mmap
 import os
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from graphham.ops.pairs import RowPairs
 from graphham.parallel.ranks import Ranks
 
-# Per reader the table rows and their gradients, in the order of shards.
-Sent = list[list[tuple[Tensor, Tensor]]]
+_LARGE = 1 << 21
+_COLLAPSE = 25  # MADV_COLLAPSE of Linux 6.1, which Python has no name for yet
 
 
 def shared_tensor(ranks: Ranks, *shape: int) -> Tensor | None:
@@ -29,21 +30,55 @@ def shared_tensor(ranks: Ranks, *shape: int) -> Tensor | None:
     count = 4 * math.prod(shape)
     # The first process makes memory without a name and the others open it through the first: it
     # goes with the last process, whatever happens to any of them.
-    number = _new_memory(count) if ranks.is_first else None
+    number = _new_memory(count + 2 * _LARGE) if ranks.is_first else None
     try:
         path = ranks.tell(None if number is None else f"/proc/{os.getpid()}/fd/{number}")
         if path is None:
             return None
-        held: mmap.mmap | None = None
+        held: tuple[mmap.mmap, int] | None = None
         with contextlib.suppress(OSError, ValueError), Path(path).open("r+b") as file:
-            held = mmap.mmap(file.fileno(), max(count, 1))
+            held = _mapped(file.fileno(), count + _LARGE)
+            if ranks.is_first:
+                _ask_for_large_pages(*held, count)
         everyone = all(ranks.collect(held is not None))
     finally:
         if number is not None:
             os.close(number)
     if held is None or not everyone:
         return None
-    return torch.frombuffer(held, dtype=torch.float32, count=count // 4).view(shape)
+    memory, start = held
+    if not count:
+        return torch.empty(shape)
+    found = torch.frombuffer(memory, dtype=torch.float32, count=count // 4, offset=start)
+    return found.view(shape)
+
+
+def _mapped(number: int, size: int) -> tuple[mmap.mmap, int]:
+    """Map a file in memory; return it and where in it the array begins.
+
+    The array begins at the file's second large page. Look-ups all over a table find their way three
+    times faster by large pages, which the system gives where addresses in memory and in the file
+    agree. Where it puts a mapping cannot be asked for, but it puts the next one there again.
+    """
+    memory = mmap.mmap(number, size)
+    offset = _address(memory) % _LARGE
+    memory.close()
+    memory = mmap.mmap(number, size, offset=offset)
+    return memory, _LARGE - offset
+
+
+def _address(memory: mmap.mmap) -> int:
+    return np.frombuffer(memory, dtype=np.uint8).ctypes.data
+
+
+def _ask_for_large_pages(memory: mmap.mmap, start: int, count: int) -> None:
+    """Have whole large pages behind an array, where the system can; nothing changes otherwise."""
+    whole = count // _LARGE * _LARGE
+    if whole and (_address(memory) + start) % _LARGE == 0:
+        for place in range(start, start + whole, _LARGE):
+            memory[place] = 0  # what holds nothing yet is left alone
+        with contextlib.suppress(OSError):
+            memory.madvise(_COLLAPSE, start, whole)
 
 
 def _new_memory(size: int) -> int | None:
@@ -59,41 +94,43 @@ def _new_memory(size: int) -> int | None:
 
 
 class Outboxes:
-    """What processes of one machine lay out for each other: rows of a table and their gradients.
+    """What processes of one machine lay out for each other: gradients of the rows of a table.
 
-    Each has a box of its own, in which the entries for one reader follow those for another.
+    Each has a box of its own, in which the pairs for one reader follow those for another.
 
     Args:
         ranks: The processes.
-        width: Width of a gradient.
+        width: Width of a row.
     """
 
     def __init__(self, ranks: Ranks, width: int) -> None:
         self.ranks, self.width = ranks, width
-        self._capacity = 0
-        # ``(sender, reader)`` how many entries there are.
-        sizes = shared_tensor(ranks, ranks.count, 2 * ranks.count)
+        # Pairs and targets that fit into a box.
+        self._room = (0, 0)
+        # ``(sender, reader)`` how many pairs there are, and last the sender's targets.
+        sizes = shared_tensor(ranks, ranks.count, 2 * (ranks.count + 1))
         self._sizes = None if sizes is None else sizes.view(torch.int64)
-        self._rows: Tensor | None = None
-        self._grads: Tensor | None = None
+        self._boxes: tuple[Tensor, Tensor] | None = None
 
-    def lay_out(self, sent: Sent) -> None:
+    def lay_out(self, sent: list[RowPairs]) -> None:
         """Put everything for the others into the own box, as far as there is room."""
         if self._sizes is None:
             return
         me = self.ranks.rank
-        parts = [[] if reader == me else held for reader, held in enumerate(sent)]
-        sizes = [sum(len(rows) for rows, _ in held) for held in parts]
-        self._sizes[me] = torch.tensor(sizes)
-        if self._rows is None or self._grads is None or sum(sizes) > self._capacity:
+        counts = [0 if reader == me else len(held.rows) for reader, held in enumerate(sent)]
+        targets = sent[me].targets
+        self._sizes[me] = torch.tensor([*counts, len(targets)])
+        if self._boxes is None or sum(counts) > self._room[0] or len(targets) > self._room[1]:
             return
+        pairs, vectors = self._boxes
         place = 0
-        for rows, grads in itertools.chain.from_iterable(parts):
-            self._rows[me, place : place + len(rows)] = rows
-            self._grads[me, place : place + len(rows)] = grads
-            place += len(rows)
+        for count, held in zip(counts, sent, strict=True):
+            if count:
+                pairs[me, place : place + count] = held.packed()
+            place += count
+        vectors[me, : len(targets)] = targets
 
-    def pick_up(self, sent: Sent) -> list[tuple[Tensor, Tensor]] | None:
+    def pick_up(self, sent: list[RowPairs]) -> RowPairs | None:
         """Return what all have laid out for this process, in their order, its own included.
 
         ``None``, on all processes, when there is no memory for the boxes.
@@ -104,29 +141,32 @@ class Outboxes:
         if self._sizes is None:
             return None
         sizes = self._sizes.clone()
-        largest = int(sizes.sum(1).max())
-        if largest > self._capacity:
-            self._make(largest * 5 // 4)  # a little more, or the next step would be back here
+        most, targets = int(sizes[:, :-1].sum(1).max()), int(sizes[:, -1].max())
+        if self._boxes is None or most > self._room[0] or targets > self._room[1]:
+            # A little more than asked for, or the next step would be back here.
+            self._make(most * 5 // 4, targets * 5 // 4)
             self.lay_out(sent)
             self.ranks.wait()
-        if self._rows is None or self._grads is None:
+        if self._boxes is None:
             self._sizes = None
             return None
         me = self.ranks.rank
-        found: list[tuple[Tensor, Tensor]] = []
+        found: list[RowPairs] = []
         for rank in range(self.ranks.count):
             if rank == me:
-                found += sent[me]
+                found.append(sent[me])
                 continue
             first = int(sizes[rank, :me].sum())
             entries = slice(first, first + int(sizes[rank, me]))
-            found.append((self._rows[rank, entries], self._grads[rank, entries]))
-        return found
+            pairs, vectors = (box[rank] for box in self._boxes)
+            found.append(RowPairs.unpacked(pairs[entries], vectors[: int(sizes[rank, -1])]))
+        return RowPairs.joined(found)
 
-    def _make(self, capacity: int) -> None:
+    def _make(self, pairs: int, targets: int) -> None:
         count = self.ranks.count
-        self._rows = self._grads = None  # the old boxes need not fit beside the new ones
-        rows = shared_tensor(self.ranks, count, 2 * capacity)
-        self._rows = None if rows is None else rows.view(torch.int64)
-        self._grads = shared_tensor(self.ranks, count, capacity, self.width)
-        self._capacity = capacity
+        room = max(pairs, self._room[0]), max(targets, self._room[1])
+        self._boxes = None  # the old boxes need not fit beside the new ones
+        held = shared_tensor(self.ranks, count, room[0], 4)
+        vectors = shared_tensor(self.ranks, count, room[1], self.width)
+        if held is not None and vectors is not None:
+            self._boxes, self._room = (held.view(torch.int64), vectors), room

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -17,9 +18,9 @@ from torch import Tensor
 
 from graphham.context import empty_table
 from graphham.keys import derive_key, torch_generator
-from graphham.ops.pairs import PairGradient, pair_loss, update_rows
+from graphham.ops.pairs import PairGradient, RowPairs, pair_loss
 from graphham.parallel.ranks import Ranks
-from graphham.parallel.shared import Outboxes, Sent, shared_tensor
+from graphham.parallel.shared import Outboxes, shared_tensor
 
 # Rows are drawn in blocks by key, so that a process draws its own range and nothing else.
 _BLOCK = 4096
@@ -70,8 +71,8 @@ class RowShards:
         self._nodes = torch.empty(0, dtype=torch.long)
         self._vectors = self.weight[:0]
         self._looked_up: list[tuple[Tensor, Tensor] | PairGradient] = []
-        self._gradients: list[tuple[Tensor, Tensor]] = []
-        self._sent: Sent | None = None
+        self._pairs: list[RowPairs] = []
+        self._sent: list[RowPairs] | None = None
 
     def fetch(self, nodes: Sequence[Tensor]) -> None:
         """Get the rows of all nodes that the coming look-ups may ask for, wherever they are.
@@ -108,54 +109,44 @@ class RowShards:
 
     def end_shard(self) -> None:
         """Keep the gradients of one shard's look-ups, in the order in which they were made."""
-        held: list[tuple[Tensor, Tensor]] = []
         for one in self._looked_up:
             if isinstance(one, PairGradient):
-                found = one.summed()
-                if found is not None:
-                    held.append((self._table_rows(found[0]), found[1]))
+                pairs = one.pairs()
+                if pairs is not None:
+                    self._pairs.append(replace(pairs, rows=self._table_rows(pairs.rows)))
             elif one[1].grad is not None:
-                held.append((one[0], one[1].grad))
+                self._pairs.append(RowPairs.plain(one[0], one[1].grad))
         self._looked_up.clear()
-        self._gradients += held
 
     def send(self) -> None:
         """Sort the shards' gradients by the owner of their row; lay them out, where shared.
 
         Of a shared table, nobody may make the step before all have sent.
         """
-        # The rows of every part ascend, so what an owner gets of it is one piece.
-        bounds = torch.tensor(self.bounds, device=self.weight.device) * self.per_node
-        cuts = [torch.searchsorted(rows, bounds).tolist() for rows, _ in self._gradients]
-        self._sent = [
-            [
-                (rows[cut[owner] : cut[owner + 1]], grads[cut[owner] : cut[owner + 1]])
-                for (rows, grads), cut in zip(self._gradients, cuts, strict=True)
-            ]
-            for owner in range(self.ranks.count)
-        ]
-        self._gradients.clear()
+        none = torch.empty(0, dtype=torch.long, device=self.weight.device)
+        pairs = RowPairs.joined([RowPairs.plain(none, self.weight[:0]), *self._pairs])
+        self._pairs.clear()
+        self._sent = pairs.by_owner([bound * self.per_node for bound in self.bounds])
         if self._outboxes is not None:
             self._outboxes.lay_out(self._sent)
 
     def step(self, lr: float) -> None:
         """Update the own rows from the gradients that all processes have sent."""
         assert self._sent is not None
-        parts = None if self._outboxes is None else self._outboxes.pick_up(self._sent)
-        rows, grads = self._swapped(self._sent) if parts is None else self._joined(parts)
+        pairs = None if self._outboxes is None else self._outboxes.pick_up(self._sent)
+        if pairs is None:
+            pairs = self._swapped(self._sent)
         self._sent = None
-        update_rows(self.weight, self.squares, rows - self.first * self.per_node, grads, lr)
+        moved = replace(pairs, rows=pairs.rows - self.first * self.per_node)
+        moved.update(self.weight, self.squares, lr)
 
-    def _swapped(self, sent: Sent) -> tuple[Tensor, Tensor]:
+    def _swapped(self, sent: list[RowPairs]) -> RowPairs:
         """Exchange gradients with the other processes; return the own, in the order of shards."""
-        joined = [self._joined(parts) for parts in sent]
-        rows = self.ranks.swap([rows for rows, _ in joined])
-        return rows, self.ranks.swap([grads for _, grads in joined])
-
-    def _joined(self, parts: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
-        none = torch.empty(0, dtype=torch.long, device=self.weight.device)
-        rows = torch.cat([none, *(rows for rows, _ in parts)])
-        return rows, torch.cat([self.weight[:0], *(grads for _, grads in parts)])
+        if self.ranks.count == 1:
+            return sent[0]
+        packed = self.ranks.exchange([pairs.packed() for pairs in sent])
+        targets = self.ranks.exchange([pairs.targets for pairs in sent])
+        return RowPairs.joined(list(map(RowPairs.unpacked, packed, targets)))
 
     def _readable(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return vectors at hand and where the rows of the table are among them; -1 stays."""
@@ -167,10 +158,12 @@ class RowShards:
         )
 
     def _table_rows(self, places: Tensor) -> Tensor:
-        """Return the rows of the table that are at these places among the vectors at hand."""
-        if self.whole is not None:
+        """Return the table's rows at these places among the vectors at hand; -1 stays."""
+        if self.whole is not None or not len(self._nodes):
             return places
-        return self._nodes[places // self.per_node] * self.per_node + places % self.per_node
+        node = places.clamp_min(0).div(self.per_node, rounding_mode="floor")
+        rows = self._nodes[node] * self.per_node + places % self.per_node
+        return torch.where(places >= 0, rows, places)
 
     def _by_owner(self, nodes: Tensor) -> list[Tensor]:
         """Cut sorted nodes into the parts of each owner."""

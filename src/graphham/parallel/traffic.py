@@ -14,14 +14,21 @@ class Traffic:
 
     Args:
         gradients: Rows of dense gradients, running means and loss parts of the other processes.
-        tables: Context vectors fetched and gradients sent, for tables with free vectors.
+        tables: Context vectors fetched and gradients of own rows, for tables with free vectors.
     """
 
     gradients: int
     tables: int
 
 
-def step_traffic(model: GraphHAMNet, shards: int, processes: int, context_rows: int = 0) -> Traffic:
+def step_traffic(
+    model: GraphHAMNet,
+    shards: int,
+    processes: int,
+    context_rows: int = 0,
+    pairs: int = 0,
+    anchors: int = 0,
+) -> Traffic:
     """Return what a step sends to one process.
 
     Args:
@@ -29,6 +36,8 @@ def step_traffic(model: GraphHAMNet, shards: int, processes: int, context_rows: 
         shards: ``train.shards``.
         processes: Number of processes.
         context_rows: Distinct context nodes of one shard and level; 0 without tables.
+        pairs: Pairs of a target and a context of one shard and level.
+        anchors: Targets of one shard.
     """
     dense = sum(p.numel() for p in model.parameters())
     dense += sum(b.numel() for name, b in model.named_buffers() if name.startswith("center_"))
@@ -36,7 +45,9 @@ def step_traffic(model: GraphHAMNet, shards: int, processes: int, context_rows: 
     others = processes - 1
     width = model.config.layer_dim
     away = others / processes
-    rows = context_rows * own * len(model.groups)
-    # A vector comes, its gradient goes; the row number (8 bytes) travels with each.
-    tables = int(away * rows * 2 * (4 * width + 8)) if context_rows else 0
+    # Vectors come for the row numbers (8 bytes) of those this process is asked for. Gradients come
+    # as pairs of 16 bytes with the targets of all shards.
+    fetched = away * context_rows * own * (4 * width + 8)
+    told = away * pairs * own * 16 + others * own * anchors * 4 * width
+    tables = int((fetched + told) * len(model.groups))
     return Traffic(4 * (dense + PARTS) * own * others, tables)
