@@ -21,22 +21,32 @@ def drawn(rng, *shape):
     st.integers(1, 40),
     st.floats(0, 1),
     st.booleans(),
-    st.sets(st.sampled_from(["z", "lead", "affinity"]), min_size=1),
+    st.sets(st.sampled_from(["z", "lead", "affinity", "terms"]), min_size=1),
+    st.integers(1, 5),
     st.integers(0, 2**63 - 2),
 )
-def test_one_pass_equals_the_single_steps(nodes, width, groups, share, by_length, asked, key):
+def test_one_pass_equals_the_single_steps(
+    nodes, width, groups, share, by_length, asked, columns, key
+):
     rng = np.random.default_rng(nodes + width)
     x, start = drawn(rng, nodes, width), drawn(rng, width, groups)
     lead = int(share * nodes)
-    factors = {name: drawn(rng, nodes if name == "z" else lead, groups) for name in sorted(asked)}
+    shapes = {"z": (nodes, groups), "terms": (nodes, columns)}
+    factors = {name: drawn(rng, *shapes.get(name, (lead, groups))) for name in sorted(asked)}
+    factor = drawn(rng, groups, columns) if "terms" in asked else None
     found = []
     for how in ("compiled", "reference"):
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("GRAPHHAM_OPS", how)
             vectors = start.clone().requires_grad_()
-            out = assign_sources(x, vectors, 0.7, key, lead, by_length)
+            mixed = None if factor is None else factor.clone().requires_grad_()
+            out = assign_sources(x, vectors, 0.7, key, lead, by_length, mixed)
             torch.stack([(getattr(out, n) * f).sum() for n, f in factors.items()]).sum().backward()
-        found.append((*(held.detach() for held in out), vectors.grad))
+        assert (out.terms is None) == (mixed is None)
+        held = [*out[:3], vectors.grad]
+        if mixed is not None:
+            held += [out.terms, mixed.grad]
+        found.append([one.detach() for one in held])
     for ours, theirs in zip(*found, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=2e-4, atol=2e-5)
 

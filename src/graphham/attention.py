@@ -183,6 +183,7 @@ class MembershipAttention(nn.Module):
                 draw_key(generator),
                 lead,
                 by_length=self.affinity == "cosine",
+                mixed=self._additive_terms()[1] if self.group_score == "additive" else None,
             )
         affinity = self.affinities(states)
         if keyed:
@@ -209,28 +210,25 @@ class MembershipAttention(nn.Module):
         # The scale goes onto the groups, which are few, and not onto every node.
         return self.group_embedding.T * self.log_scale.exp()
 
-    def propagate(
-        self, x: Tensor | FeatureRows, block: Block, z: Tensor, own: Tensor | None = None
-    ) -> Tensor:
+    def propagate(self, x: Tensor | FeatureRows, block: Block, z: Tensor | Assigned) -> Tensor:
         """Return ``(num_targets, out_dim)`` aggregated messages (E5-E9).
 
         Args:
             x: ``(num_sources, in_dim)`` input states or features.
             block: The neighbourhood.
-            z: ``(num_sources, groups)`` assignments.
-            own: ``(at least num_targets, groups)`` the first rows of ``z``, where they have a
-                gradient path of their own.
+            z: ``(num_sources, groups)`` assignments, or all of :meth:`assigned` with at least the
+                block's targets in the lead.
         """
-        targets = (z if own is None else own)[: block.num_targets]
+        assigned = z if isinstance(z, Assigned) else Assigned(z, z, z)
         if self.product == "literal" and self.group_score != "none":
             projected = self._project(x)
             weights = self._weights(
-                self._node_scores(projected, block), self._group_scores(z, targets, block), block
+                self._node_scores(projected, block), self._group_scores(assigned, block), block
             )
             out = aggregate(weights, projected, block).mean(dim=1)
         elif isinstance(x, FeatureRows) and x.dense is None:
             # Sparse features are wide: gather what is left of them after the product.
-            groups = self._group_terms(z, targets)
+            groups = self._group_terms(assigned, block)
             out = attend(self._project(x), self.attention, block, groups=groups, slope=self.slope)
             out = out.squeeze(1) if self.heads == 1 else out.mean(dim=1)
         else:
@@ -239,7 +237,7 @@ class MembershipAttention(nn.Module):
                 self.weight,
                 self.attention,
                 block,
-                groups=self._group_terms(z, targets),
+                groups=self._group_terms(assigned, block),
                 slope=self.slope,
                 average=True,
             )
@@ -255,7 +253,7 @@ class MembershipAttention(nn.Module):
     ) -> AttentionWeights:
         """Return both attentions as distributions over each neighbourhood (E6-E8)."""
         e = self._node_scores(self._project(x), block)
-        f = self._group_scores(z, z[: block.num_targets], block)
+        f = self._group_scores(Assigned(z, z, z), block)
         flat = torch.zeros_like(e) if f is None else f.expand_as(e).contiguous()
         return AttentionWeights(
             edge_softmax(e, block), edge_softmax(flat, block), self._weights(e, f, block)
@@ -284,9 +282,9 @@ class MembershipAttention(nn.Module):
         right = (projected * self.attention[1]).sum(2)
         return edge_scores(left, right, block, self.slope)
 
-    def _group_scores(self, z: Tensor, targets: Tensor, block: Block) -> Tensor | None:
+    def _group_scores(self, assigned: Assigned, block: Block) -> Tensor | None:
         """Return ``(num_edges, 1 or heads)`` f (E7)."""
-        terms = self._group_terms(z, targets)
+        terms = self._group_terms(assigned, block)
         if terms is None:
             return None
         terms = terms.expanded(block.num_targets)
@@ -294,17 +292,23 @@ class MembershipAttention(nn.Module):
             return edge_dot(terms.left, terms.right, block)[:, None]
         return edge_scores(terms.left, terms.right, block, self.slope)
 
-    def _group_terms(self, z: Tensor, targets: Tensor) -> GroupTerms | None:
+    def _group_terms(self, assigned: Assigned, block: Block) -> GroupTerms | None:
         """Return what targets and sources bring to f (E7)."""
         if self.group_score == "none":
             return None
         if self.pair_score is not None:
-            return GroupTerms(self.pair_score, z, "table")
+            return GroupTerms(self.pair_score, assigned.z, "table")
+        left, right = self._additive_terms()
+        told = tall_product(assigned.z, right) if assigned.terms is None else assigned.terms
+        own = tall_product(assigned.lead[: block.num_targets], left)
+        return GroupTerms(own, told, "additive")
+
+    def _additive_terms(self) -> tuple[Tensor, Tensor]:
+        """Return ``(groups, heads)`` scores a . W phi_k of targets' and of sources' groups."""
         vectors = self.attention if self.group_attention is None else self.group_attention
-        # Only K scalars per head are needed: a . W phi_k, then mixed by z.
+        # Only K scalars per head are needed, mixed by z.
         psi = (self.group_embedding @ self.weight).view(-1, self.heads, self.out_dim)
-        left, right = (psi * vectors[0]).sum(2), (psi * vectors[1]).sum(2)
-        return GroupTerms(tall_product(targets, left), tall_product(z, right), "additive")
+        return (psi * vectors[0]).sum(2), (psi * vectors[1]).sum(2)
 
     def forward(
         self,

@@ -231,7 +231,7 @@ class GraphHAMNet(nn.Module):
             assigned = layer.assigned(held, generator, tau, lead, keyed)
             if level and generator is not None:
                 x = self._dropped(x, generator)
-            h = layer.propagate(x, block, assigned.z, assigned.lead)
+            h = layer.propagate(x, block, assigned)
             if not is_last:
                 h = activate(h, self.config.model.activation)
             passes.append(LayerPass(x, held, assigned, h))

@@ -16,7 +16,7 @@ from graphham.adam import Adam
 from graphham.batches import Batches, Step
 from graphham.config import RunConfig
 from graphham.context import ContextTable
-from graphham.draws import make_source
+from graphham.draws import Source, make_source
 from graphham.graph import Graph
 from graphham.inference import full_batch, level_states
 from graphham.inputs import NodeInputs
@@ -226,9 +226,7 @@ class Trainer:
     def _step(self, step: Step, epoch: int) -> tuple[dict[str, float], list[Any]]:
         self.model.train()
         step = step.to(self.config.device)
-        # Sampled steps draw by key in loops of their own.
-        plain = self.config.model.dirichlet or not self.batches.is_full
-        generator = make_source(derive_key(step.key, "network"), self.config.device, plain)
+        generator = self.source(step)
         tau = self.tau(epoch)
         output = self.model(step.batch, tau, generator)
         parts = loss_parts(self.model, step, output, self.truth, self.seeds, generator, self.guess)
@@ -240,6 +238,12 @@ class Trainer:
             table.step(self.config.train.table_lr)
         groups = [level[step.members].argmax(1).cpu().numpy() for level in output.evidence]
         return {name: float(value.detach()) for name, value in parts.items()}, groups
+
+    def source(self, step: Step) -> Source:
+        """Return the stream of a step's noise and dropout."""
+        # Gamma draws need torch's own generator.
+        config = self.config
+        return make_source(derive_key(step.key, "network"), config.device, config.model.dirichlet)
 
     def tau(self, epoch: int) -> float:
         """Return the assignment temperature of an epoch."""

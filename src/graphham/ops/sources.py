@@ -32,15 +32,23 @@ class Assigned(NamedTuple):
         z: ``(nodes, groups)`` relaxed assignments.
         lead: ``(lead, groups)`` the same of the first nodes, with a gradient path of its own.
         affinity: ``(lead, groups)`` their affinities u.
+        terms: ``(nodes, columns)`` the product of ``z`` that was asked for with it, if any.
     """
 
     z: Tensor
     lead: Tensor
     affinity: Tensor
+    terms: Tensor | None = None
 
 
 def assign_sources(
-    x: Tensor, groups: Tensor, tau: float, key: int, lead: int, by_length: bool = False
+    x: Tensor,
+    groups: Tensor,
+    tau: float,
+    key: int,
+    lead: int,
+    by_length: bool = False,
+    mixed: Tensor | None = None,
 ) -> Assigned:
     """Return ``softmax((x @ groups + noise) / tau)`` by row, with the Gumbel noise of a key.
 
@@ -51,6 +59,7 @@ def assign_sources(
         key: Names the noise.
         lead: How many of the first nodes are asked about elsewhere.
         by_length: Divide each product by the length of the node's vector.
+        mixed: ``(groups, columns)`` what assignments are multiplied with, where that is asked for.
     """
     if runs_reference(x, groups) or not len(x) or not groups.numel():
         affinity = x @ groups
@@ -58,64 +67,94 @@ def assign_sources(
             lengths = torch.linalg.vector_norm(x, dim=1, keepdim=True)
             affinity = affinity / lengths.clamp_min(1e-12)
         z = gumbel_softmax(affinity, tau, key)
-        return Assigned(z, z[:lead], affinity[:lead])
-    out: tuple[Tensor, Tensor, Tensor] = _AssignSources.apply(  # type: ignore[no-untyped-call]
-        x, groups, tau, key, lead, by_length
+        terms = None if mixed is None else z @ mixed
+        return Assigned(z, z[:lead], affinity[:lead], terms)
+    held = groups.new_empty(groups.shape[1], 0) if mixed is None else mixed
+    out: tuple[Tensor, Tensor, Tensor, Tensor] = _AssignSources.apply(  # type: ignore[no-untyped-call]
+        x, groups, held, tau, key, lead, by_length
     )
-    return Assigned(*out)
+    return Assigned(*out[:3], None if mixed is None else out[3])
 
 
 class _AssignSources(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, groups: Tensor, tau: float, key: int, lead: int, by_length: bool
-    ) -> tuple[Tensor, Tensor, Tensor]:
+        ctx: Any,
+        x: Tensor,
+        groups: Tensor,
+        mixed: Tensor,
+        tau: float,
+        key: int,
+        lead: int,
+        by_length: bool,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         count, width = groups.shape[1], groups.shape[0]
         padded = np.zeros((width, -(-count // COLUMNS) * COLUMNS), dtype=np.float32)
         padded[:, :count] = groups.detach().numpy()
         z, affinity = new_tensor(len(x), count), new_tensor(lead, count)
+        terms = new_tensor(len(x), mixed.shape[1])
         factors = np.empty(len(x) if by_length else 0, dtype=np.float32)
         low, high = key_words(key)
         _assign(
-            readable(x), frozen(padded), low, high, 1.0 / tau, factors, affinity.numpy(), z.numpy()
+            readable(x),
+            frozen(padded),
+            readable(mixed.t()),
+            low,
+            high,
+            1.0 / tau,
+            factors,
+            affinity.numpy(),
+            terms.numpy(),
+            z.numpy(),
         )
         ctx.tau, ctx.factors = tau, frozen(factors)
-        ctx.save_for_backward(x, z)
+        ctx.save_for_backward(x, z, mixed)
         ctx.set_materialize_grads(False)
-        return z, z[:lead].clone(), affinity
+        return z, z[:lead].clone(), affinity, terms
 
     @staticmethod
     @once_differentiable
     def backward(
-        ctx: Any, grad: Tensor | None, of_lead: Tensor | None, of_affinity: Tensor | None
+        ctx: Any,
+        grad: Tensor | None,
+        of_lead: Tensor | None,
+        of_affinity: Tensor | None,
+        of_terms: Tensor | None,
     ) -> tuple[Tensor | None, ...]:
-        x, z = ctx.saved_tensors
+        x, z, mixed = ctx.saved_tensors
         count, width = z.shape[1], x.shape[1]
         columns = -(-count // COLUMNS) * COLUMNS
         out = np.zeros((-(-width // ROWS) * ROWS, columns), dtype=np.float32)
+        of_mixed = np.zeros(tuple(mixed.t().shape), dtype=np.float32)
         _assign_back(
             readable(x),
             readable(z),
+            readable(mixed.t()),
             _NONE if grad is None else readable(grad),
             _NONE if of_lead is None else readable(of_lead),
             _NONE if of_affinity is None else readable(of_affinity),
+            _NONE if of_terms is None else readable(of_terms),
             ctx.factors,
             1.0 / ctx.tau,
             columns,
             out,
+            of_mixed,
         )
-        return None, torch.from_numpy(out[:width, :count].copy()), *[None] * 4
+        found = torch.from_numpy(out[:width, :count].copy())
+        return None, found, torch.from_numpy(of_mixed).t(), *[None] * 4
 
 
 @jit
 def _assign(
     x: Array,
     groups: Array,
+    mixed: Array,
     low: Any,
     high: Any,
     sharpness: float,
     factors: Array,
     affinity: Array,
+    terms: Array,
     out: Array,
 ) -> None:
     nodes, width = x.shape
@@ -150,27 +189,36 @@ def _assign(
                 affinity[first + r, k] = own[r * count + k]
         start = first * count
         relax_tile(own[: size * count], low, high, start, sharpness, count, flat[start:])
+        for r in range(first, first + size):
+            for m in range(len(mixed)):
+                total = np.float32(0.0)
+                for k in range(count):
+                    total += out[r, k] * mixed[m, k]
+                terms[r, m] = total
 
 
 @jit
 def _assign_back(
     x: Array,
     z: Array,
+    mixed: Array,
     grad: Array,
     of_lead: Array,
     of_affinity: Array,
+    of_terms: Array,
     factors: Array,
     sharpness: float,
     columns: int,
     out: Array,
+    of_mixed: Array,
 ) -> None:
     nodes, width = x.shape
     count = z.shape[1]
     scale = np.float32(sharpness)
     logits = np.zeros((_TILE_BACK, columns), dtype=np.float32)
     incoming = np.zeros(count, dtype=np.float32)
-    has_grad = len(grad) > 0
-    last = nodes if has_grad else min(nodes, max(len(of_lead), len(of_affinity)))
+    has_grad, has_terms = len(grad) > 0, len(of_terms) > 0
+    last = nodes if has_grad or has_terms else max(len(of_lead), len(of_affinity))
     for first in range(0, last, _TILE_BACK):
         size = min(_TILE_BACK, last - first)
         # The tile's vectors are on their way while its logits are worked out.
@@ -183,6 +231,13 @@ def _assign_back(
             if node < len(of_lead):
                 for k in range(count):
                     incoming[k] += of_lead[node, k]
+            if has_terms:
+                for m in range(len(mixed)):
+                    part = of_terms[node, m]
+                    for k in range(count):
+                        incoming[k] += part * mixed[m, k]
+                    for k in range(count):
+                        of_mixed[m, k] += part * z[node, k]
             mean = np.float32(0.0)
             for k in range(count):
                 mean += z[node, k] * incoming[k]

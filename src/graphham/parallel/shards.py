@@ -21,7 +21,7 @@ from torch import Tensor
 
 from graphham.batches import Step
 from graphham.errors import InputError
-from graphham.keys import derive_key, numpy_generator, torch_generator
+from graphham.keys import derive_key, numpy_generator
 from graphham.objective import loss_parts, total_loss
 from graphham.parallel.ranks import Gathering, Ranks
 from graphham.parallel.tables import RowShards
@@ -166,7 +166,7 @@ class ShardedSteps:
             if step is None:
                 rows.append(torch.empty(0))
                 continue
-            generator = torch_generator(derive_key(step.key, "network"), config.device)
+            generator = trainer.source(step)
             output = model(step.batch, trainer.tau(epoch), generator)
             parts = loss_parts(
                 model, step, output, trainer.truth, trainer.seeds, generator, trainer.guess
