@@ -222,7 +222,7 @@ def test_a_quick_run_measures_graphham_without_peers(name: str, tmp_path: Path) 
 
 def test_limits_are_worked_out_from_the_same_runs() -> None:
     from benchmarks.cases.names import GAT
-    from benchmarks.results import Comparison, Result, Value
+    from benchmarks.results import Comparison, Curve, Result, Value
 
     cpu = {"graphham": [0.1], GAT: [0.4]}
     step = Result("training", comparisons=[Comparison("paper", "t", "seeds", 256, cpu, cpu)])
@@ -230,8 +230,15 @@ def test_limits_are_worked_out_from_the_same_runs() -> None:
     wall = {"graphham": [0.1], "one process": [0.16]}
     two = Result("workers", comparisons=[Comparison("processes", "t", "steps", 1, wall, wall)])
     two.values.append(Value("processes-roof", "t", "x", [1.7]))
-    first, second = bars.limits({"training": step, "workers": two})
+    edges, sampled = [1e5, 1e8], [1e5, 1e9]
+    curves = [
+        Curve(name, "t", "x", x, "y", [[0.1], [1e4]])
+        for name, x in zip(bars._EPOCHS, (edges, sampled), strict=True)
+    ]
+    found = {"training": step, "scaling": Result("scaling", curves=curves), "workers": two}
+    first, second, third = bars.limits(found)
     assert "leaves 50 ms" in first
     assert "take 60 ms" in first
-    assert "1.60x is 94%" in second
+    assert "exponent 1.33" in second
+    assert "1.60x is 94%" in third
     assert bars.limits({}) == []

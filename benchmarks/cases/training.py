@@ -24,7 +24,7 @@ from benchmarks.context import Context, make_trainer, training_settings
 from benchmarks.measure import Sample, Side, interleave, once
 from benchmarks.results import OURS, Comparison, Result, Value
 from benchmarks.roof import RoofProbe
-from graphham.keys import derive_key, torch_generator
+from graphham.keys import derive_key
 from graphham.objective import loss_parts, total_loss
 
 
@@ -47,7 +47,7 @@ def measure(context: Context, preset: str = "paper", heads: str = "1") -> Result
         sides[GAT] = _peer(trainer, steps)
     width = trainer.inputs.num_features
     probe = RoofProbe(width, min(graph.num_nodes, 1_000_000), 100_000)
-    samples = interleave({**sides, **probe.sides()}, context.rounds(3))
+    samples = interleave({**sides, **probe.sides()}, context.rounds(7))
     # What any method must read: the features of the first block's sources, then each layer's
     # rows once per edge forward and backward.
     blocks = first.batch.blocks
@@ -65,7 +65,7 @@ def measure(context: Context, preset: str = "paper", heads: str = "1") -> Result
             gathered,
         )
     )
-    result.values += _breakdown(trainer, context.pick(4, 1))
+    result.values += _breakdown(trainer, context.pick(9, 1))
     result.notes.append(
         f"{preset}: first block of {blocks[0].num_targets:,} targets, "
         f"{blocks[0].num_sources:,} sources and {blocks[0].num_edges:,} edges"
@@ -88,7 +88,7 @@ def _breakdown(trainer: Any, steps: int) -> list[Value]:
     for number in range(steps):
         with part("sampling, walks, negatives, features"):
             step = draw_step(trainer, number)
-        generator = torch_generator(number)
+        generator = trainer.source(step)
         with part("forward"):
             output = model(step.batch, 1.0, generator)
         with part("losses"):
@@ -97,7 +97,7 @@ def _breakdown(trainer: Any, steps: int) -> list[Value]:
         with part("backward"):
             loss.backward()  # type: ignore[no-untyped-call]
         with part("weights and tables"):
-            torch.nn.utils.clip_grad_norm_(model.parameters(), config.train.clip)
+            trainer.optimizer.clip(config.train.clip)
             trainer.optimizer.step()
             for table in trainer.tables:
                 table.step(config.train.table_lr)

@@ -28,7 +28,7 @@ def measure(context: Context) -> Result:
     steps = context.pick(20, 2)
     counts = (0, 1, 2)
     sides = {str(count): _threads(graph, count, steps) for count in counts}
-    samples = interleave(sides, context.rounds(3))
+    samples = interleave(sides, context.rounds(5))
     result.curves.append(
         Curve(
             "threads",
@@ -60,7 +60,7 @@ def _add_processes(context: Context, result: Result, recipe: graphs.Recipe) -> N
         "one process": lambda: _job(1, store, steps),
         "apart": lambda: _apart(store, steps),
     }
-    samples = interleave(sides, context.rounds(3), warm=False)
+    samples = interleave(sides, context.rounds(9), warm=False)
     apart = samples.pop("apart")
     result.comparisons.append(
         Comparison.of("processes", "two processes, 512 seeds in 2 shards", "steps", 1, samples)
