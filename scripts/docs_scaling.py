@@ -19,7 +19,9 @@ PAGE = ROOT / "docs" / "scaling.md"
 
 NODES, EDGES = 10**9, 50 * 10**9
 RANKS = 128
-# Distinct context nodes of one shard of 256 targets with 200 pairs each.
+# Targets and pairs of one shard, and the distinct context nodes among them.
+TARGETS = 256
+PAIRS = 200 * TARGETS
 CONTEXT_ROWS = 50_600
 # Neighbours that 512 targets draw at fan-out 25 x 25, if no two are the same.
 SOURCES = 512 * (25 + 25 * 25)
@@ -71,7 +73,7 @@ def outputs() -> dict[Path, str]:
         for what, size in table.items():
             arrays.append(f"| {title}: {what} | {size} | {size * NODES / 1e9:,.0f} GB |")
     model = GraphHAMNet(make_config({"groups": (16, 8), "dim": 128}), 100, 64)
-    traffic = step_traffic(model, RANKS, RANKS, CONTEXT_ROWS, 51_200, 256)
+    traffic = step_traffic(model, RANKS, RANKS, CONTEXT_ROWS, PAIRS, TARGETS)
     batch, each = steps["batch_size"], steps["seconds_per_step"]
     hours = NODES / batch * each / 3600
     index, bounds, features = 2 * EDGES * 4 / 1e9, 8 * NODES / 1e9, 200 * NODES / 1e9

@@ -61,7 +61,7 @@ def test_owners_get_their_pairs_in_order_and_add_up_to_the_whole(rows, cuts, see
     for low, high, own in zip(bounds, bounds[1:], pairs.by_owner(bounds), strict=False):
         keep = [p for p, row in enumerate(rows) if low <= row < high]
         assert own.rows.tolist() == [rows[p] for p in keep]
-        assert torch.equal(own.anchors, pairs.anchors[keep])
+        assert torch.equal(own.targets[own.anchors], pairs.targets[pairs.anchors[keep]])
         # What travels comes back, and parts may come from several senders.
         half = len(keep) // 2
         packed = own.packed()
@@ -69,6 +69,15 @@ def test_owners_get_their_pairs_in_order_and_add_up_to_the_whole(rows, cuts, see
         RowPairs.joined(parts).update(*found, 0.1)
     assert torch.equal(found[0], wanted[0])
     assert torch.equal(found[1], wanted[1])
+
+
+def test_gradients_written_out_go_to_their_owners_alone() -> None:
+    grads = torch.arange(12.0).view(6, 2)
+    parts = RowPairs.plain(torch.tensor([4, 0, 3, 1, 5, 2]), grads).by_owner([0, 3, 6])
+    assert [part.rows.tolist() for part in parts] == [[0, 1, 2], [4, 3, 5]]
+    for part, rows in zip(parts, ([1, 3, 5], [0, 2, 4]), strict=True):
+        assert torch.equal(part.targets[part.anchors], grads[rows])
+        assert len(part.targets) == 3
 
 
 def test_true_and_sampled_contexts_keep_one_copy_of_their_targets() -> None:

@@ -59,6 +59,14 @@ def test_a_lost_number_shows_in_its_row_alone():
     assert not z[torch.arange(40) != 17].isnan().any()
 
 
+def test_no_more_nodes_lead_than_there_are():
+    vectors = torch.ones(4, 3, requires_grad=True)
+    out = assign_sources(torch.ones(5, 4), vectors, 1.0, 0, 9)
+    assert len(out.lead) == len(out.affinity) == 5
+    out.affinity.sum().backward()
+    assert torch.equal(vectors.grad, torch.full((4, 3), 5.0))
+
+
 def test_a_vector_of_length_zero_belongs_to_all_groups_alike():
     z = assign_sources(torch.zeros(2000, 4), torch.ones(4, 2), 1.0, 3, 0, by_length=True).z
     assert float(z.mean()) == pytest.approx(0.5, abs=0.03)

@@ -26,7 +26,7 @@ from graphham.ops import (
 from graphham.ops.noise import draw_key, gumbel_softmax
 from graphham.ops.products import tall_product
 from graphham.ops.reference import rescaled
-from graphham.ops.sources import Assigned, assign_sources
+from graphham.ops.sources import Assigned, assign_sources, only
 
 _MANY = 1 << 16
 
@@ -219,7 +219,7 @@ class MembershipAttention(nn.Module):
             z: ``(num_sources, groups)`` assignments, or all of :meth:`assigned` with at least the
                 block's targets in the lead.
         """
-        assigned = z if isinstance(z, Assigned) else Assigned(z, z, z)
+        assigned = z if isinstance(z, Assigned) else only(z)
         if self.product == "literal" and self.group_score != "none":
             projected = self._project(x)
             weights = self._weights(
@@ -253,7 +253,7 @@ class MembershipAttention(nn.Module):
     ) -> AttentionWeights:
         """Return both attentions as distributions over each neighbourhood (E6-E8)."""
         e = self._node_scores(self._project(x), block)
-        f = self._group_scores(Assigned(z, z, z), block)
+        f = self._group_scores(only(z), block)
         flat = torch.zeros_like(e) if f is None else f.expand_as(e).contiguous()
         return AttentionWeights(
             edge_softmax(e, block), edge_softmax(flat, block), self._weights(e, f, block)

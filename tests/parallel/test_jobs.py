@@ -34,6 +34,8 @@ TABLES = {
     "train.checkpoint_every": 0,
 }
 FULL = {**TABLES, "loss.context_table": "full", "model.straight_through": True}
+# Losses of all groups are mixed, so rows are looked up and their gradients written out.
+LOOKED_UP = {**TABLES, "loss.mix": "loss"}
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
 
 
@@ -85,12 +87,15 @@ def alone(store, out, settings, **more):
     return fit_to_run(open_store(store), make_config(settings), out, **more)
 
 
-@pytest.mark.parametrize("case", ["local", "torchrun"])
+CASES = {"full": FULL, "looked up": LOOKED_UP, "torchrun": {"train.workers": 1}}
+
+
+@pytest.mark.parametrize("case", CASES)
 def test_two_processes_give_the_bits_of_one(case, store, tmp_path):
-    settings = {**BASE, **(FULL if case == "local" else {"train.workers": 1})}
+    settings = {**BASE, **CASES[case]}
     out = tmp_path / "two"
     start = TORCHRUN if case == "torchrun" else (sys.executable,)
-    more = ["--processes=2"] if case == "local" else []
+    more = [] if case == "torchrun" else ["--processes=2"]
     done = run(command(store, out, settings, *more, start=start))
     assert done.returncode == 0, done.stderr
     from graphham.runs import Run
@@ -98,10 +103,11 @@ def test_two_processes_give_the_bits_of_one(case, store, tmp_path):
     assert_same_run(alone(store, tmp_path / "one", settings), Run.open(out))
 
 
-def test_processes_that_share_no_memory_give_the_bits_of_one_too(store, tmp_path):
+@pytest.mark.parametrize("tables", [TABLES, LOOKED_UP], ids=["pairs", "looked up"])
+def test_processes_that_share_no_memory_give_the_bits_of_one_too(tables, store, tmp_path):
     from graphham.runs import Run
 
-    settings = {**BASE, **TABLES}
+    settings = {**BASE, **tables}
     out = tmp_path / "two"
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -123,3 +123,19 @@ def test_shared_memory_is_one_array_and_absent_where_the_system_has_none(monkeyp
 
     monkeypatch.setattr(os, "memfd_create", refuse)
     assert shared.shared_tensor(Ranks(one_host=True), 3) is None
+
+
+def test_idle_moments_draw_the_steps_to_come_in_their_order():
+    from graphham.parallel.shards import _Ahead
+
+    drawn = []
+    steps = _Ahead(lambda index: drawn.append(index) or [index], 5)
+    source = iter(steps)
+    assert next(source) == [0]
+    assert [steps.draw(), steps.draw(), steps.draw()] == [True, True, False]
+    assert drawn == [0, 1, 2]  # two wait, and no more
+    assert [next(source), next(source), next(source)] == [[1], [2], [3]]
+    assert steps.draw()
+    assert not steps.draw()  # there are no more
+    assert list(source) == [[4]]
+    assert drawn == [0, 1, 2, 3, 4]

@@ -65,7 +65,10 @@ class RowPairs:
         )
 
     def by_owner(self, bounds: Sequence[int]) -> list[RowPairs]:
-        """Return the pairs of each owner, which has the rows from one bound to the next."""
+        """Return the pairs of each owner, which has the rows from one bound to the next.
+
+        The last bound is above all rows.
+        """
         if self.rows.device.type == "cpu":
             *ordered, starts = kernels.sort_pairs(
                 frozen(self.rows.numpy()),
@@ -75,16 +78,25 @@ class RowPairs:
             )
             rows, slopes, anchors = map(torch.from_numpy, ordered)
             return [
-                RowPairs(rows[low:high], slopes[low:high], anchors[low:high], self.targets)
-                for low, high in itertools.pairwise(starts.tolist())
+                RowPairs(rows[a:b], slopes[a:b], anchors[a:b], self.targets)._narrowed()
+                for a, b in itertools.pairwise(starts.tolist())
             ]
         found: list[RowPairs] = []
         for low, high in itertools.pairwise(bounds):
-            own = (self.rows >= low) & (self.rows < high)
-            found.append(
-                RowPairs(self.rows[own], self.slopes[own], self.anchors[own], self.targets)
-            )
+            own = ((self.rows >= low) & (self.rows < high)).nonzero()[:, 0]
+            part = RowPairs(self.rows[own], self.slopes[own], self.anchors[own], self.targets)
+            found.append(part._narrowed())
         return found
+
+    def _narrowed(self) -> RowPairs:
+        """Leave out targets that no pair names, where there must be such.
+
+        Gradients written out are targets of one pair each; every owner gets its own and no others.
+        """
+        if len(self.rows) >= len(self.targets):
+            return self
+        used, anchors = torch.unique(self.anchors, return_inverse=True)
+        return RowPairs(self.rows, self.slopes, anchors.to(torch.int32), self.targets[used])
 
     def packed(self) -> Tensor:
         """Return all of a pair in two numbers: ``(pairs, 2)`` int64."""
@@ -122,8 +134,9 @@ class RowPairs:
                 squares.numpy(),
             )
             return
-        grads = self.slopes[:, None] * self.targets[self.anchors]
-        unique, place = torch.unique(self.rows, return_inverse=True)
+        meant = (self.rows >= 0).nonzero()[:, 0]
+        grads = self.slopes[meant, None] * self.targets[self.anchors[meant]]
+        unique, place = torch.unique(self.rows[meant], return_inverse=True)
         total = grads.new_zeros(len(unique), grads.shape[1]).index_add_(0, place, grads)
         squares[unique] += total.square().mean(1)
         scale = lr / (squares[unique].sqrt() + 1e-8)

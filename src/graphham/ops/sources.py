@@ -41,6 +41,11 @@ class Assigned(NamedTuple):
     terms: Tensor | None = None
 
 
+def only(z: Tensor) -> Assigned:
+    """Return ``(nodes, groups)`` assignments that came without affinities."""
+    return Assigned(z, z, z[:0])
+
+
 def assign_sources(
     x: Tensor,
     groups: Tensor,
@@ -61,6 +66,7 @@ def assign_sources(
         by_length: Divide each product by the length of the node's vector.
         mixed: ``(groups, columns)`` what assignments are multiplied with, where that is asked for.
     """
+    lead = min(lead, len(x))
     if runs_reference(x, groups) or not len(x) or not groups.numel():
         affinity = x @ groups
         if by_length:
@@ -89,7 +95,7 @@ class _AssignSources(torch.autograd.Function):
         by_length: bool,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         count, width = groups.shape[1], groups.shape[0]
-        padded = np.zeros((width, -(-count // COLUMNS) * COLUMNS), dtype=np.float32)
+        padded = np.zeros((width, _padded(count)), dtype=np.float32)
         padded[:, :count] = groups.detach().numpy()
         z, affinity = new_tensor(len(x), count), new_tensor(lead, count)
         terms = new_tensor(len(x), mixed.shape[1])
@@ -123,7 +129,7 @@ class _AssignSources(torch.autograd.Function):
     ) -> tuple[Tensor | None, ...]:
         x, z, mixed = ctx.saved_tensors
         count, width = z.shape[1], x.shape[1]
-        columns = -(-count // COLUMNS) * COLUMNS
+        columns = _padded(count)
         out = np.zeros((-(-width // ROWS) * ROWS, columns), dtype=np.float32)
         of_mixed = np.zeros(tuple(mixed.t().shape), dtype=np.float32)
         _assign_back(
@@ -144,6 +150,11 @@ class _AssignSources(torch.autograd.Function):
         return None, found, torch.from_numpy(of_mixed).t(), *[None] * 4
 
 
+def _padded(count: int) -> int:
+    """Return the columns of the tiles that hold some groups."""
+    return -(-count // COLUMNS) * COLUMNS
+
+
 @jit
 def _assign(
     x: Array,
@@ -161,7 +172,7 @@ def _assign(
     count, columns = out.shape[1], groups.shape[1]
     lead = len(affinity)
     flat = out.reshape(nodes * count)
-    products = np.empty((_TILE + ROWS, columns), dtype=np.float32)
+    products = np.empty((_TILE, columns), dtype=np.float32)
     own = np.empty(_TILE * count, dtype=np.float32)
     for first in range(0, nodes, _TILE):
         size = min(_TILE, nodes - first)

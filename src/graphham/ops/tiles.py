@@ -48,8 +48,9 @@ def _add_tile(
     ``left``; ``t`` runs below ``count``; entry ``r, k`` of the tile is
     ``out[place + r * columns + k]``.
     """
-    if not all(isinstance(x, types.Array) and x.dtype == types.float32 for x in (left, right, out)):
-        return None
+    for held in (left, right, out):
+        if not isinstance(held, types.Array) or held.dtype != types.float32 or held.layout != "C":
+            return None
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         def data(at: int) -> Any:

@@ -125,13 +125,16 @@ class ShardedSteps:
             return pieces
 
         is_split = trainer.batches.split is not None
-        workers = 0 if is_split else trainer.config.train.workers
+        workers = trainer.config.train.workers
         if is_split:
             yield from map(make, range(len(starts)))  # all draw at once, so nobody draws ahead
             return
         if not workers:
             self._ahead = _Ahead(make, len(starts))
-            yield from self._ahead
+            try:
+                yield from self._ahead
+            finally:
+                self._ahead = None  # and with it the order of the epoch
             return
         with ThreadPoolExecutor(workers) as pool:
             waiting: deque[Future[list[Piece]]] = deque()

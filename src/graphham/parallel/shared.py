@@ -107,8 +107,8 @@ class Outboxes:
         self.ranks, self.width = ranks, width
         # Pairs and targets that fit into a box.
         self._room = (0, 0)
-        # ``(sender, reader)`` how many pairs there are, and last the sender's targets.
-        sizes = shared_tensor(ranks, ranks.count, 2 * (ranks.count + 1))
+        # ``(pairs or targets, sender, reader)`` how many there are.
+        sizes = shared_tensor(ranks, 2, ranks.count, 2 * ranks.count)
         self._sizes = None if sizes is None else sizes.view(torch.int64)
         self._boxes: tuple[Tensor, Tensor] | None = None
 
@@ -117,18 +117,28 @@ class Outboxes:
         if self._sizes is None:
             return
         me = self.ranks.rank
-        counts = [0 if reader == me else len(held.rows) for reader, held in enumerate(sent)]
-        targets = sent[me].targets
-        self._sizes[me] = torch.tensor([*counts, len(targets)])
-        if self._boxes is None or sum(counts) > self._room[0] or len(targets) > self._room[1]:
+        for reader, held in enumerate(sent):
+            self._sizes[0, me, reader] = 0 if reader == me else len(held.rows)
+            self._sizes[1, me, reader] = 0 if reader == me else len(held.targets)
+        if self._boxes is None or not self._fits(self._sizes[:, me : me + 1]):
             return
-        pairs, vectors = self._boxes
-        place = 0
-        for count, held in zip(counts, sent, strict=True):
-            if count:
-                pairs[me, place : place + count] = held.packed()
-            place += count
-        vectors[me, : len(targets)] = targets
+        pairs, vectors = (box[me] for box in self._boxes)
+        for reader, held in enumerate(sent):
+            if reader != me:
+                own, seen = self._entries(self._sizes, me, reader)
+                pairs[own] = held.packed()
+                vectors[seen] = held.targets
+
+    def _fits(self, sizes: Tensor) -> bool:
+        most = sizes.sum(2).amax(1).tolist()
+        return bool(most[0] <= self._room[0] and most[1] <= self._room[1])
+
+    def _entries(self, sizes: Tensor, sender: int, reader: int) -> tuple[slice, slice]:
+        """Return where in a sender's box a reader's pairs and targets are."""
+        ends = sizes[:, sender].cumsum(1)[:, reader].tolist()
+        counts = sizes[:, sender, reader].tolist()
+        pairs, targets = (slice(end - count, end) for end, count in zip(ends, counts, strict=True))
+        return pairs, targets
 
     def pick_up(self, sent: list[RowPairs]) -> RowPairs | None:
         """Return what all have laid out for this process, in their order, its own included.
@@ -141,10 +151,10 @@ class Outboxes:
         if self._sizes is None:
             return None
         sizes = self._sizes.clone()
-        most, targets = int(sizes[:, :-1].sum(1).max()), int(sizes[:, -1].max())
-        if self._boxes is None or most > self._room[0] or targets > self._room[1]:
+        if self._boxes is None or not self._fits(sizes):
             # A little more than asked for, or the next step would be back here.
-            self._make(most * 5 // 4, targets * 5 // 4)
+            pairs, targets = (5 * most // 4 for most in sizes.sum(2).amax(1).tolist())
+            self._make(pairs, targets)
             self.lay_out(sent)
             self.ranks.wait()
         if self._boxes is None:
@@ -156,10 +166,9 @@ class Outboxes:
             if rank == me:
                 found.append(sent[me])
                 continue
-            first = int(sizes[rank, :me].sum())
-            entries = slice(first, first + int(sizes[rank, me]))
-            pairs, vectors = (box[rank] for box in self._boxes)
-            found.append(RowPairs.unpacked(pairs[entries], vectors[: int(sizes[rank, -1])]))
+            entries, seen = self._entries(sizes, rank, me)
+            box, vectors = (box[rank] for box in self._boxes)
+            found.append(RowPairs.unpacked(box[entries], vectors[seen]))
         return RowPairs.joined(found)
 
     def _make(self, pairs: int, targets: int) -> None:

@@ -159,7 +159,7 @@ class RowShards:
 
     def _table_rows(self, places: Tensor) -> Tensor:
         """Return the table's rows at these places among the vectors at hand; -1 stays."""
-        if self.whole is not None or not len(self._nodes):
+        if self.whole is not None:
             return places
         node = places.clamp_min(0).div(self.per_node, rounding_mode="floor")
         rows = self._nodes[node] * self.per_node + places % self.per_node
