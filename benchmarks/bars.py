@@ -185,7 +185,7 @@ BARS = [
         _extra("4-nox", WITH_GROUPS["additive"]),
     ),
     Bar(
-        "group attention's extra cost, 1 head, by pair (default)",
+        "group attention's extra cost, 1 head, by pair (our default)",
         "",
         15,
         False,
@@ -193,7 +193,7 @@ BARS = [
         _extra("1-nox", WITH_GROUPS["pair"]),
     ),
     Bar(
-        "group attention's extra cost, 4 heads, by pair (default)",
+        "group attention's extra cost, 4 heads, by pair (our default)",
         "",
         15,
         False,

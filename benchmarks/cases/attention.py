@@ -20,6 +20,7 @@ from benchmarks.roof import RoofProbe
 from graphham.attention import MembershipAttention
 from graphham.blocks import Block
 from graphham.ops import mean_aggregate
+from graphham.ops.sources import Assigned
 from graphham.sampling import NeighborSampler
 
 GROUPS = 16
@@ -54,18 +55,21 @@ def _attention(
 ) -> Comparison:
     torch.manual_seed(0)
     x = torch.randn(block.num_sources, DIM)
-    z = torch.randn(block.num_sources, GROUPS).softmax(1)
+    z = torch.randn(block.num_sources, GROUPS).softmax(1).requires_grad_()
+    # As in a training step: the sources' terms come from the pass that assigns them, and learn.
+    terms = torch.randn(block.num_sources, heads).requires_grad_()
     incoming = torch.randn(block.num_targets, DIM)
     sides: dict[str, Side] = {}
     for score, name in {"none": OURS, **WITH_GROUPS}.items():
         layer = MembershipAttention(DIM, DIM, GROUPS, heads, group_score=score)  # type: ignore[arg-type]
-        sides[name] = timed(_ours(layer, block, x, z, incoming, needs_input))
+        assigned = Assigned(z, z, z[:0], terms if score == "additive" else None)
+        sides[name] = timed(_ours(layer, block, x, assigned, incoming, needs_input))
     if with_peer:
         # Compiling takes longer than all that is timed, so it is done for one head only.
         compiled = heads == 1 and not context.quick
         sides |= _gat_sides(block, x, incoming, heads, needs_input, compiled)
     probe = RoofProbe(DIM, block.num_sources)
-    samples = interleave({**sides, **probe.sides()}, context.rounds(5))
+    samples = interleave({**sides, **probe.sides()}, context.rounds(11))
     row = 4 * DIM
     # Every source row is read once per edge forward and once backward (the score's gradient); an
     # input gradient is written once, after a pass over the edges by source.
@@ -89,16 +93,19 @@ def _ours(
     layer: MembershipAttention,
     block: Block,
     x: torch.Tensor,
-    z: torch.Tensor,
+    assigned: Assigned,
     incoming: torch.Tensor,
     needs_input: bool,
 ) -> Any:
     def work() -> None:
         layer.zero_grad(set_to_none=True)
+        for leaf in (assigned.z, assigned.terms):
+            if leaf is not None:
+                leaf.grad = None
         states = x.clone().requires_grad_(True) if needs_input else x
         # A step has a block of its own, so what the block remembers does not carry over.
         fresh = Block(block.indptr, block.indices, block.num_sources)
-        layer.propagate(states, fresh, z).backward(incoming)  # type: ignore[no-untyped-call]
+        layer.propagate(states, fresh, assigned).backward(incoming)  # type: ignore[no-untyped-call]
 
     return work
 

@@ -249,8 +249,7 @@ class _Attend(torch.autograd.Function):
         wants_right = bool(ctx.needs_input_grad[3]) or ctx.kind == kernels.ADDITIVE
         wants_groups = bool(ctx.needs_input_grad[2]) or wants_right
         if group_left is not None and wants_groups:
-            make = _zeros if ctx.reuse else _new  # the loops for sampled blocks clear it themselves
-            right = make(*ctx.ends[1].shape) if wants_right else grad_ends[1]
+            right = _zeros(*ctx.ends[1].shape) if wants_right else grad_ends[1]
             grad_ends = _new(*ctx.ends[0].shape), right
         by_source = (block, held, pairs, ctx.scale, ctx.weights, incoming)
         back: tuple[Any, ...] = (

@@ -82,13 +82,6 @@ def _add_row(out: Any, i: Any, factor: Any, rows: Any, j: Any, dim: Any) -> Any:
         out[i, np.uintp(k)] += factor * rows[j, np.uintp(k)]
 
 
-@inlined
-def _clear(out: Any, first: Any, last: Any) -> Any:
-    for i in range(first, last):
-        for k in range(out.shape[1]):
-            out[i, k] = np.float32(0.0)
-
-
 @jit
 def sampled_forward(
     indptr: Array,
@@ -306,7 +299,7 @@ def sampled_backward(
         grad_vector: ``(heads, dim)`` zeros that the gradient of the sources' attention vector is
             added to.
         grad_group_left: ``(targets, K or heads)``, overwritten; empty for none.
-        grad_group_right: ``(sources, K or heads)``, overwritten; empty for none.
+        grad_group_right: ``(sources, K or heads)`` zeros that are added to; empty for none.
     """
     num_targets, heads, dim = grad.shape
     num_edges = len(indices)
@@ -314,9 +307,6 @@ def sampled_backward(
     width = values.shape[1] * dim
     mapped = len(rows) > 0
     group_dim = group_right.shape[1]
-    # Sources mostly come in ascending order. Their gradients are cleared when the first one is
-    # about to be added, in the cache, and not all beforehand.
-    cleared = np.int64(0)
     scaled = len(scale) > 0
     left_back = kind != NO_GROUPS and len(grad_group_left) > 0
     right_back = kind != NO_GROUPS and len(grad_group_right) > 0
@@ -339,9 +329,6 @@ def sampled_backward(
                     prefetch(grad_group_right, later * group_dim)
             j = np.int64(indices[e])
             r = rows[j] if mapped else j
-            if right_back and j >= cleared:
-                _clear(grad_group_right, cleared, j + 1)
-                cleared = j + np.int64(1)
             m = 0
             while shared and m + 4 <= heads:
                 four = _dot_four(grad, i, m, values, r, dim)
@@ -436,5 +423,3 @@ def sampled_backward(
                 for d in range(dim):
                     grad_vector[m, d] += w * read_float(values[r, h, d])
                 e += 1
-    if right_back:
-        _clear(grad_group_right, cleared, len(grad_group_right))
