@@ -82,6 +82,7 @@ def outputs() -> dict[Path, str]:
         nodes=plan["nodes"],
         edges=plan["stored_edges"],
         when=found["about"]["when"],
+        load=found["about"]["load"],
         rows="\n".join(rows),
         batch=batch,
         step=each,

@@ -3,7 +3,8 @@
     python scripts/measure_scale.py STORE [--groups 16,8] [--steps 60] [--rounds 1]
 
 Prints one JSON object per part: CPU seconds of this process and the peak of its resident memory
-during that part, mapped files included (the counter is reset in between, on Linux).
+during that part, mapped files included (the counter is reset in between, on Linux); last the day
+and how busy the machine was. ``experiments/results/scale.jsonl`` is such an output.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import os
 import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +102,9 @@ def main() -> None:
             del reading
             with part("read-out"):
                 Encoder(model, features, config).read(graph, inputs)
+    today = datetime.now()
+    when = f"{today.day} {today:%B %Y}"
+    print(json.dumps({"part": "about", "when": when, "load": round(os.getloadavg()[0], 1)}))
 
 
 if __name__ == "__main__":
