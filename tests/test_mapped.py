@@ -5,12 +5,12 @@ import pytest
 import torch
 
 from graphham import inputs
+from graphham.buffers import Buffers
 from graphham.config import InputConfig
 from graphham.draws import Draws, dropout
 from graphham.fitting import fit_graph
 from graphham.inputs import _scale_dense, _standard, fit_inputs
 from graphham.mapped import (
-    Buffers,
     MappedFeatures,
     column_moments,
     gather_rows,

@@ -9,8 +9,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import mmap
-import weakref
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -20,9 +18,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from graphham.buffers import LENT, Floats
 from graphham.jit import Array, frozen, jit, prefetch
 
-Floats = npt.NDArray[np.float32]
 # Tables that take more than this as float32 stay where they are.
 KEPT_BYTES = 256 << 20
 _ROWS = 1 << 16
@@ -56,7 +54,7 @@ class MappedFeatures:
         chosen = frozen(selection, np.int64)
         if self.raw.dtype != np.float32:
             return self._scaled(self.raw[chosen])
-        out = _BUFFERS.take(len(chosen), self.shape[1])
+        out = LENT.take(len(chosen), self.shape[1])
         _gather_scaled(frozen(self.raw), chosen, self.shift, self.factor, out)
         return self._finished(out)
 
@@ -94,48 +92,6 @@ class MappedFeatures:
         return torch.from_numpy(out)
 
 
-class Buffers:
-    """Lends large arrays and takes them back when their last reader is gone.
-
-    A batch's features take tens of megabytes. Fresh memory of that size comes from the system page
-    by page, each cleared first, which takes as long as filling it with features.
-
-    Args:
-        kept: How many arrays of about one size are kept for later.
-    """
-
-    def __init__(self, kept: int) -> None:
-        self._kept = kept
-        self._free: dict[int, deque[Floats]] = {}
-
-    def take(self, rows: int, width: int) -> Floats:
-        """Return an uninitialised ``(rows, width)`` array."""
-        count = rows * width
-        if not count:
-            return np.empty((rows, width), dtype=np.float32)
-        # Batches differ a little in size: lengths are rounded up by an eighth at most.
-        step = 1 << max(count.bit_length() - 4, 0)
-        length = -(-count // step) * step
-        free = self._free.setdefault(length, deque(maxlen=self._kept))
-        try:
-            held = free.pop()
-        except IndexError:
-            # From a cache line on, as torch does: matrix products add up in another order from
-            # elsewhere, and a run must give the same bits again.
-            raw = np.empty(length + 16, dtype=np.float32)
-            held = raw[-raw.ctypes.data % 64 // 4 :][:length]
-        # Numpy lets a view refer to the owner of the memory rather than to the array it was made
-        # from. Behind a memoryview the array is the owner for all views, so it lives as long as
-        # any of them, tensors included.
-        lent = np.frombuffer(held.data.cast("B"), dtype=np.float32, count=count)
-        weakref.finalize(lent, free.append, held).atexit = False
-        return lent.reshape(rows, width)
-
-
-# As many as the step under way and the ones prepared ahead of it have in their hands.
-_BUFFERS = Buffers(3)
-
-
 def gather_rows(table: Tensor, selection: Any) -> Tensor:
     """Return the ``(len(selection), width)`` chosen rows of a table.
 
@@ -145,7 +101,7 @@ def gather_rows(table: Tensor, selection: Any) -> Tensor:
     if plain or not table.numel() or len(selection) < _FEW:
         return table[torch.tensor(selection, dtype=torch.long, device=table.device)]
     chosen = frozen(selection, np.int64)
-    out = _BUFFERS.take(len(chosen), int(table.shape[1]))
+    out = LENT.take(len(chosen), int(table.shape[1]))
     _gather(frozen(table.detach().numpy()), chosen, out)
     return torch.from_numpy(out)
 

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from graphham.buffers import LENT
 from graphham.errors import InputError
 from graphham.jit import Array, frozen
 from graphham.ops import fused_kernels as kernels
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 _NO_ROWS = frozen(np.empty(0, dtype=np.int64))
 _NO_WEIGHTS = frozen(np.empty(0, dtype=np.float32))
 _NOTHING = frozen(np.empty((0, 1), dtype=np.float32))
+# Memory for this many numbers goes back to the system when it is freed, and is cleared anew.
+_LARGE = 1 << 22
 # With more edges per source than this, terms of a source are taken once and kept.
 _REUSE = 2.0
 
@@ -342,6 +345,8 @@ def _new(*shape: int) -> Array:
     Numpy asks the system for large pages, which torch does not.
     """
     count = math.prod(shape)
+    if count >= _LARGE:
+        return LENT.take(1, count).reshape(shape)
     raw = np.empty(count + 16, dtype=np.float32)
     start = -raw.ctypes.data % 64 // 4
     return raw[start : start + count].reshape(shape)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from graphham.buffers import LENT
 from graphham.jit import Array, frozen, jit, prefetch
 from graphham.ops.attention import new_tensor, readable, runs_reference
 from graphham.ops.noise import gumbel_softmax, key_words, relax_tile
@@ -97,7 +98,7 @@ class _AssignSources(torch.autograd.Function):
         count, width = groups.shape[1], groups.shape[0]
         padded = np.zeros((width, _padded(count)), dtype=np.float32)
         padded[:, :count] = groups.detach().numpy()
-        z, affinity = new_tensor(len(x), count), new_tensor(lead, count)
+        z, affinity = torch.from_numpy(LENT.take(len(x), count)), new_tensor(lead, count)
         terms = new_tensor(len(x), mixed.shape[1])
         factors = np.empty(len(x) if by_length else 0, dtype=np.float32)
         low, high = key_words(key)
