@@ -60,7 +60,7 @@ def _add_processes(context: Context, result: Result, recipe: graphs.Recipe) -> N
         "one process": lambda: _job(1, store, steps),
         "apart": lambda: _apart(store, steps),
     }
-    samples = interleave(sides, context.rounds(9), warm=False)
+    samples = interleave(sides, context.rounds(25), warm=False)
     apart = samples.pop("apart")
     result.comparisons.append(
         Comparison.of("processes", "two processes, 512 seeds in 2 shards", "steps", 1, samples)
