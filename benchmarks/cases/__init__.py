@@ -32,7 +32,7 @@ CASES = {
     "growth": Case("Cost against groups, width, heads and fan-out", "growth", _OWN, 3),
     "walks": Case("Random walks", "walks", _PEERS, 4),
     "attention": Case("The attention block", "attention", _PEERS, 4),
-    "workers": Case("Several workers", "workers", _OWN, 4),
+    "workers": Case("Several workers", "workers", _OWN, 9),
     "training": Case("The training step against GAT", "training", _PEERS, 4, _PAPER),
     "training-heads": Case(
         "The training step against GAT, four heads on both sides",
