@@ -38,6 +38,10 @@ def measure(context: Context) -> Result:
         f"block of {block.num_targets:,} targets, {block.num_sources:,} sources, "
         f"{block.num_edges:,} edges; input and output {DIM} wide"
     )
+    result.notes.append(
+        "group terms of the additive score come ready-made from the pass that assigns groups, as "
+        "in a training step, and are not part of the block; terms and assignments get gradients"
+    )
     reason = peers.reason_missing_here("torch_geometric", "torch_geometric")
     if reason:
         result.missing["torch_geometric"] = reason
