@@ -11,6 +11,17 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float32]
 
 
+def aligned(count: int) -> Floats:
+    """Return ``(count,)`` uninitialised numbers that begin at a cache line, as torch's do.
+
+    Matrix products add up in another order from elsewhere, and a run must give the same bits again.
+    Numpy asks the system for large pages, which torch does not.
+    """
+    raw = np.empty(count + 16, dtype=np.float32)
+    start = -raw.ctypes.data % 64 // 4
+    return raw[start : start + count]
+
+
 class Buffers:
     """Lends large arrays and takes them back when their last reader is gone.
 
@@ -37,10 +48,7 @@ class Buffers:
         try:
             held = free.pop()
         except IndexError:
-            # From a cache line on, as torch does: matrix products add up in another order from
-            # elsewhere, and a run must give the same bits again.
-            raw = np.empty(length + 16, dtype=np.float32)
-            held = raw[-raw.ctypes.data % 64 // 4 :][:length]
+            held = aligned(length)
         # Numpy lets a view refer to the owner of the memory rather than to the array it was made
         # from. Behind a memoryview the array is the owner for all views, so it lives as long as
         # any of them, tensors included.

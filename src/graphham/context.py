@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from graphham.config import LossConfig
 from graphham.losses import contrastive_loss, skipgram_loss
 from graphham.ops.attention import runs_reference
-from graphham.ops.pairs import PairGradient, pair_loss
+from graphham.ops.pairs import PairGradient, left_for_table, pair_loss
 from graphham.ops.rows import take_rows
 
 _CHUNK = 1 << 22  # largest number of vector entries gathered at once for the full table
@@ -74,17 +74,9 @@ class ContextTable:
     def step(self, lr: float) -> None:
         """Update the rows looked up since the last step."""
         for held in self._looked_up:
-            if isinstance(held, PairGradient):
-                pairs = held.pairs()
-                if pairs is not None:
-                    pairs.update(self.weight, self.squares, lr)
-                continue
-            rows, leaf = held
-            if leaf.grad is None:
-                continue
-            self.squares[rows] += leaf.grad.square().mean(1)
-            scale = lr / (self.squares[rows].sqrt() + 1e-8)
-            self.weight[rows] -= scale[:, None] * leaf.grad
+            pairs = left_for_table(held)
+            if pairs is not None:
+                pairs.update(self.weight, self.squares, lr)
         self._looked_up.clear()
 
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from graphham.buffers import LENT
+from graphham.buffers import LENT, aligned
 from graphham.errors import InputError
 from graphham.jit import Array, frozen
 from graphham.ops import fused_kernels as kernels
@@ -340,16 +340,10 @@ def _by_source(
 
 
 def _new(*shape: int) -> Array:
-    """Return an uninitialised array that begins at a cache line.
-
-    Numpy asks the system for large pages, which torch does not.
-    """
+    """Return an uninitialised array that begins at a cache line."""
     count = math.prod(shape)
-    if count >= _LARGE:
-        return LENT.take(1, count).reshape(shape)
-    raw = np.empty(count + 16, dtype=np.float32)
-    start = -raw.ctypes.data % 64 // 4
-    return raw[start : start + count].reshape(shape)
+    held = LENT.take(1, count) if count >= _LARGE else aligned(count)
+    return held.reshape(shape)
 
 
 def _zeros(*shape: int) -> Array:

@@ -14,7 +14,7 @@ from torch.autograd.function import once_differentiable
 
 from graphham.jit import Array, frozen
 from graphham.ops import pair_kernels as kernels
-from graphham.ops.attention import readable
+from graphham.ops.attention import readable, runs_reference
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +119,7 @@ class RowPairs:
             squares: ``(table rows,)`` mean squares of the gradients so far.
             lr: Learning rate.
         """
-        if weight.device.type == "cpu":
+        if not runs_reference(weight):
             bits = len(self.rows).bit_length()
             assert len(weight) < 1 << (63 - bits)
             keys = kernels.pair_keys(frozen(self.rows.numpy()), bits)
@@ -173,6 +173,18 @@ class PairGradient:
             torch.from_numpy(np.repeat(np.arange(anchors, dtype=np.int32), contexts)),
             self.target,
         )
+
+
+def left_for_table(held: tuple[Tensor, Tensor] | PairGradient) -> RowPairs | None:
+    """Return what one use of a table left for it; ``None`` without a backward pass.
+
+    Args:
+        held: Of a loss by pairs, its record; of a look-up, the rows and the leaf they became.
+    """
+    if isinstance(held, PairGradient):
+        return held.pairs()
+    rows, leaf = held
+    return None if leaf.grad is None else RowPairs.plain(rows, leaf.grad)
 
 
 def pair_loss(

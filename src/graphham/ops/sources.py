@@ -169,6 +169,20 @@ def _assign(
     terms: Array,
     out: Array,
 ) -> None:
+    """Write assignments tile by tile, and what is asked for of them.
+
+    Args:
+        x: ``(nodes, width)`` vectors.
+        groups: ``(width, columns)`` what they are multiplied with, padded with zeros.
+        mixed: ``(terms, K)`` what assignments are multiplied with; empty for nothing.
+        low: First word of the key.
+        high: Second word.
+        sharpness: One over the temperature.
+        factors: ``(nodes,)``, gets one over each vector's length; empty for plain products.
+        affinity: ``(lead, K)``, gets the products of the first nodes.
+        terms: ``(nodes, terms)``, overwritten.
+        out: ``(nodes, K)``, overwritten.
+    """
     nodes, width = x.shape
     count, columns = out.shape[1], groups.shape[1]
     lead = len(affinity)
@@ -224,6 +238,22 @@ def _assign_back(
     out: Array,
     of_mixed: Array,
 ) -> None:
+    """Add the gradients of the group vectors and of ``mixed``, tile by tile.
+
+    Args:
+        x: ``(nodes, width)`` vectors.
+        z: ``(nodes, K)`` assignments.
+        mixed: ``(terms, K)`` what they were multiplied with.
+        grad: ``(nodes, K)`` gradient of the assignments, or empty.
+        of_lead: ``(lead, K)`` the same of the first nodes alone, or empty.
+        of_affinity: ``(lead, K)`` gradient of their affinities, or empty.
+        of_terms: ``(nodes, terms)`` gradient of the terms, or empty.
+        factors: ``(nodes,)`` one over each vector's length, or empty.
+        sharpness: One over the temperature.
+        columns: Width of ``out``, a multiple of a tile's.
+        out: ``(at least width, columns)`` zeros that are added to.
+        of_mixed: ``(terms, K)`` zeros that are added to.
+    """
     nodes, width = x.shape
     count = z.shape[1]
     scale = np.float32(sharpness)

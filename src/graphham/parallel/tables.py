@@ -18,7 +18,7 @@ from torch import Tensor
 
 from graphham.context import empty_table
 from graphham.keys import derive_key, torch_generator
-from graphham.ops.pairs import PairGradient, RowPairs, pair_loss
+from graphham.ops.pairs import PairGradient, RowPairs, left_for_table, pair_loss
 from graphham.parallel.ranks import Ranks
 from graphham.parallel.shared import Outboxes, shared_tensor
 
@@ -110,12 +110,13 @@ class RowShards:
     def end_shard(self) -> None:
         """Keep the gradients of one shard's look-ups, in the order in which they were made."""
         for one in self._looked_up:
+            pairs = left_for_table(one)
+            if pairs is None:
+                continue
             if isinstance(one, PairGradient):
-                pairs = one.pairs()
-                if pairs is not None:
-                    self._pairs.append(replace(pairs, rows=self._table_rows(pairs.rows)))
-            elif one[1].grad is not None:
-                self._pairs.append(RowPairs.plain(one[0], one[1].grad))
+                # Pairs name places among the vectors at hand, look-ups rows of the table.
+                pairs = replace(pairs, rows=self._table_rows(pairs.rows))
+            self._pairs.append(pairs)
         self._looked_up.clear()
 
     def send(self) -> None:
