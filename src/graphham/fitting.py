@@ -29,6 +29,7 @@ from graphham.objective import Truth
 from graphham.opinions import Opinions
 from graphham.parallel.ranks import ALONE, Ranks
 from graphham.parallel.saving import check_shared
+from graphham.parallel.shards import check_shards
 from graphham.parallel.split import SplitSampler, check_split
 from graphham.parallel.tables import RowShards
 from graphham.planning import Plan, plan_fit
@@ -206,10 +207,11 @@ def fit_to_run(
         if writer is not None:
             _check_same_graph(writer, graph)
     else:
-        if config.train.shards < ranks.count:
+        if config.train.shards == 1:
             # What makes the numbers is settled once; the run can go on with fewer processes.
             train = config.train.model_copy(update={"shards": ranks.count})
             config = config.model_copy(update={"train": train})
+        check_shards(config.train.shards, ranks)
         check_split(graph, config, ranks)
         with single_threaded():
             plan = plan_fit(graph.validate(), config)

@@ -129,6 +129,15 @@ def test_processes_that_share_no_memory_give_the_bits_of_one_too(tables, store, 
     assert_same_run(alone(store, tmp_path / "one", settings), Run.open(out))
 
 
+def test_more_processes_than_shards_are_refused_before_anything_is_written(store, tmp_path):
+    settings = {**BASE, "train.shards": 2}
+    done = run(command(store, tmp_path / "run", settings, "--processes=3"))
+    assert done.returncode == 2
+    assert "3 processes cannot share 2 shards" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["run.toml"]
+
+
 def kill_one(store, out, settings, processes):
     """Start a job, kill its last process after some epochs, and return how it ended."""
     job = subprocess.Popen(

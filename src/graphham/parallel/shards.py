@@ -48,6 +48,15 @@ class Piece:
     step: Step | None
 
 
+def check_shards(count: int, ranks: Ranks) -> None:
+    """Refuse more processes than there are shards of a batch."""
+    if count < ranks.count:
+        raise InputError(
+            f"{ranks.count} processes cannot share {count} shards of a batch; start at "
+            f"most {count}, or begin a new run with --set train.shards={ranks.count}"
+        )
+
+
 class _Ahead:
     """The steps of an epoch in their order, drawn when they are due or in idle moments before.
 
@@ -84,11 +93,7 @@ class ShardedSteps:
     def __init__(self, trainer: Trainer, ranks: Ranks) -> None:
         self.trainer, self.ranks = trainer, ranks
         self.count = trainer.config.train.shards
-        if self.count < ranks.count:
-            raise InputError(
-                f"{ranks.count} processes cannot share {self.count} shards of a batch; start at "
-                f"most {self.count}, or begin a new run with --set train.shards={ranks.count}"
-            )
+        check_shards(self.count, ranks)
         # Contiguous, so that the order of ranks is the order of shards.
         cuts = [self.count * r // ranks.count for r in range(ranks.count + 1)]
         self.sizes = [high - low for low, high in itertools.pairwise(cuts)]
