@@ -61,7 +61,12 @@ class CheckedFile(io.RawIOBase):
         return {"bytes": self._bytes, "blake2b": self._digest.hexdigest(), **holes}
 
 
-def check_files(folder: Path, files: dict[str, dict[str, Any]], verify: bool) -> None:
+def check_files(
+    folder: Path,
+    files: dict[str, dict[str, Any]],
+    verify: bool,
+    advice: str = "ingest the graph again",
+) -> None:
     """Compare the files of a store with its manifest; contents are read only to ``verify``."""
     for name, entry in files.items():
         size = -1
@@ -69,17 +74,21 @@ def check_files(folder: Path, files: dict[str, dict[str, Any]], verify: bool) ->
             size = (folder / name).stat().st_size
         if size != entry["bytes"]:
             found = "is missing" if size < 0 else f"has {size:,} bytes and not {entry['bytes']:,}"
-            raise InputError(
-                f"the store {folder} is damaged: {name} {found}; ingest the graph again"
-            )
-        if verify and _checksum(folder / name, entry.get("holes", [])) != entry["blake2b"]:
+            raise InputError(f"the store {folder} is damaged: {name} {found}; {advice}")
+        if verify and file_checksum(folder / name, entry.get("holes", [])) != entry["blake2b"]:
             raise InputError(
                 f"the store {folder} is damaged: the content of {name} has changed since it was "
-                f"written; ingest the graph again"
+                f"written; {advice}"
             )
 
 
-def _checksum(file: Path, holes: list[list[int]]) -> str:
+def file_checksum(file: Path, holes: list[list[int]]) -> str:
+    """Return the checksum of a file, read in pieces.
+
+    Args:
+        file: The file.
+        holes: Start and length of each range that the checksum leaves out, in order.
+    """
     digest = hashlib.blake2b(digest_size=16)
     with file.open("rb") as stream:
         for start, count in [*holes, [file.stat().st_size, 0]]:

@@ -100,4 +100,4 @@ def open_part(path: str | os.PathLike[str], number: int, count: int) -> Graph:
         )
     if not is_store(folder / f"part-{number}"):
         raise InputError(f"{folder} has no part-{number} on this machine; copy it there")
-    return open_any(folder / f"part-{number}")
+    return open_any(folder / f"part-{number}", advice="split the store again")

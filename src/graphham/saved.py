@@ -172,7 +172,8 @@ class Run:
             )
         from graphham.store import open_store
 
-        return self.check_graph(open_store(folder))
+        advice = "name the graph with --graph or fit the run again"
+        return self.check_graph(open_store(folder, advice=advice))
 
     def check_graph(self, graph: Graph) -> Graph:
         """Return the graph, or refuse one that is not what the run was fitted on."""

@@ -24,12 +24,14 @@ from graphham.checksums import CheckedFile, check_files
 from graphham.errors import InputError
 from graphham.graph import Graph, Labels, Part, ReadReport
 from graphham.ids import NodeIds
+from graphham.integrity import CheckedReader, DamagedFileError
 from graphham.scratch import publish, scratch_beside
 
 FORMAT = "graphham-store"
 VERSION = 1
 MANIFEST = "store.json"
 _CHUNK = 1 << 22
+_ADVICE = "ingest the graph again"
 
 
 class TextColumn(Sequence[str]):
@@ -98,12 +100,16 @@ def write_store(graph: Graph, path: str | os.PathLike[str], overwrite: bool = Fa
     return folder
 
 
-def open_store(path: str | os.PathLike[str], verify: bool = False) -> Graph:
-    """Open a store; only file sizes are checked and nothing large is read.
+def open_store(path: str | os.PathLike[str], verify: bool = False, advice: str = _ADVICE) -> Graph:
+    """Open a store; every array stays on disk.
+
+    What is used as an index (row bounds, neighbours, text offsets, labels) is read once and checked
+    before; of a large store that is remembered, so that the next time nothing is read.
 
     Args:
         path: A folder written by :func:`write_store`.
-        verify: Also read every file and compare its checksum.
+        verify: Also read every other file and compare its checksum.
+        advice: What to do about a damaged store, in words.
 
     Raises:
         InputError: Not a store, written by a newer version, or damaged.
@@ -115,22 +121,22 @@ def open_store(path: str | os.PathLike[str], verify: bool = False) -> Graph:
             f"{folder} is part {part.number} of {part.count} of a split store; fit the folder "
             f"above it with --processes {part.count}"
         )
-    return open_any(folder, verify)
+    return open_any(folder, verify, advice)
 
 
-def open_any(folder: Path, verify: bool = False) -> Graph:
+def open_any(folder: Path, verify: bool = False, advice: str = _ADVICE) -> Graph:
     """Open a store, or one part of a split one, as :func:`open_store` does."""
     manifest = _read_manifest(folder)
-    check_files(folder, manifest["files"], verify)
+    check_files(folder, manifest["files"], verify, advice)
     try:
         return _Opener(folder, manifest).open()
+    except DamagedFileError as error:
+        raise InputError(f"the store {folder} is damaged: {error}; {advice}") from None
     except (KeyError, TypeError, ValueError, IndexError, OSError, pa.ArrowException) as error:
         if isinstance(error, InputError):
             raise
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise InputError(
-            f"the store {folder} is damaged ({reason}); ingest the graph again"
-        ) from None
+        raise InputError(f"the store {folder} is damaged ({reason}); {advice}") from None
 
 
 def verify_store(path: str | os.PathLike[str]) -> int:
@@ -295,46 +301,60 @@ class _Opener:
     """Puts a graph together from mapped files."""
 
     def __init__(self, folder: Path, manifest: dict[str, Any]) -> None:
-        self.folder, self.manifest = folder, manifest
-        self.files = manifest["files"]
+        self.manifest, self.reader = manifest, CheckedReader(folder, manifest)
 
     def open(self) -> Graph:
         """Return the graph; every array stays on disk."""
-        known = self.manifest
+        known, reader = self.manifest, self.reader
         n = int(known["num_nodes"])
-        indptr, indices = self._array("indptr"), self._array("indices")
-        ids = NodeIds(self._array("ids") if known["ids"] == "integer" else self._texts("ids"))
+        part = _part(known)
+        if part is not None and not 0 <= part.first <= part.last <= n:
+            raise DamagedFileError(MANIFEST, f"names a part outside of {n:,} nodes")
+        indptr = reader.row_bounds("indptr", n)
+        own = None if part is None else slice(int(indptr[part.first]), int(indptr[part.last]))
+        indices = reader.rows("indices", (None,), 0, n, own)
+        _check_total("indptr.npy", indptr, len(indices))
         graph = Graph(
             indptr=indptr,
             indices=indices,
-            ids=ids,
+            ids=NodeIds(
+                reader.ids("ids", n) if known["ids"] == "integer" else reader.texts("ids", n)
+            ),
             features=self._features(n),
-            feature_names=self._optional_texts("feature_names"),
+            feature_names=self._optional_texts("feature_names", self._num_features()),
             labels=self._labels(n),
-            weights=self._array("weights") if "weights.npy" in self.files else None,
+            weights=(
+                reader.array("weights", "f", indices.shape) if reader.has("weights.npy") else None
+            ),
             directed=bool(known["directed"]),
             name=str(known["name"]),
-            splits={s: self._array(f"split_{i}") for i, s in enumerate(known["splits"])},
-            titles=self._optional_texts("titles"),
+            splits={
+                s: reader.rows(f"split_{i}", (None,), 0, n) for i, s in enumerate(known["splits"])
+            },
+            titles=self._optional_texts("titles", n),
             report=_report(known["report"]),
-            part=_part(known),
+            part=part,
         )
-        lengths = (len(indptr) - 1, len(ids))
-        if lengths != (n, n) or int(indptr[-1]) != len(indices):
-            raise ValueError(f"{n:,} nodes were promised, {lengths[0]:,} found")
+        reader.finish()
         return graph
+
+    def _num_features(self) -> int:
+        known = self.manifest["features"]
+        return 0 if known is None else int(known["num_features"])
 
     def _features(self, n: int) -> Any:
         known = self.manifest["features"]
         if known is None:
             return None
-        shape = (n, int(known["num_features"]))
-        if known["layout"] == "dense":
-            dense = self._array("features")
-            if dense.shape != shape:
-                raise ValueError(f"features have shape {dense.shape} and not {shape}")
-            return dense
-        return self._matrix("features", self._array("features_data"), shape)
+        shape = (n, self._num_features())
+        is_dense = known["layout"] == "dense"
+        name = "features" if is_dense else "features_data"
+        values = self.reader.array(name, "fiub", shape if is_dense else (None,))
+        if str(values.dtype) != known["dtype"]:
+            raise DamagedFileError(
+                f"{name}.npy", f"holds numbers of type {values.dtype} and not {known['dtype']}"
+            )
+        return values if is_dense else self._matrix("features", shape, values)
 
     def _labels(self, n: int) -> Labels | None:
         known = self.manifest["labels"]
@@ -342,43 +362,34 @@ class _Opener:
             return None
         classes = tuple(known["classes"])
         if not known["multi"]:
-            return Labels(classes, codes=self._array("labels"))
-        ones = np.ones(len(self._array("labels_indices")), dtype=bool)
-        return Labels(classes, matrix=self._matrix("labels", ones, (n, len(classes))))
+            return Labels(classes, codes=self.reader.rows("labels", (n,), -1, len(classes)))
+        return Labels(classes, matrix=self._matrix("labels", (n, len(classes))))
 
-    def _matrix(self, name: str, data: npt.NDArray[Any], shape: tuple[int, int]) -> sp.csr_matrix:
-        parts = (data, self._array(f"{name}_indices"), self._array(f"{name}_indptr"))
-        matrix = sp.csr_matrix(parts, shape=shape, copy=False)
+    def _matrix(
+        self, name: str, shape: tuple[int, int], data: npt.NDArray[Any] | None = None
+    ) -> sp.csr_matrix:
+        """Return a sparse matrix over mapped files; all entries are true where none are given."""
+        count = None if data is None else len(data)
+        indices = self.reader.rows(f"{name}_indices", (count,), 0, shape[1])
+        indptr = self.reader.row_bounds(f"{name}_indptr", shape[0])
+        _check_total(f"{name}_indptr.npy", indptr, len(indices))
+        values = np.ones(len(indices), dtype=bool) if data is None else data
+        matrix = sp.csr_matrix((values, indices, indptr), shape=shape, copy=False)
         # Known since they were written: asking SciPy to find out would read every index.
         matrix.has_sorted_indices = matrix.has_canonical_format = True
         return matrix
 
-    def _array(self, name: str) -> npt.NDArray[Any]:
-        file = self.folder / f"{name}.npy"
-        if f"{name}.npy" not in self.files:
-            raise KeyError(file.name)
-        with file.open("rb") as stream:
-            version = np.lib.format.read_magic(stream)
-            if version != (1, 0):
-                raise ValueError(f"{file.name} has an unknown header")
-            shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
-            offset = stream.tell()
-        if dtype.hasobject:
-            raise ValueError(f"{file.name} holds objects")
-        if 0 in shape:  # an empty range cannot be mapped
-            return np.empty(shape, dtype)
-        mapped: npt.NDArray[Any] = np.memmap(file, dtype, "r", offset, shape)
-        # A plain array over the map: every operation on np.memmap pays for its subclass.
-        return mapped.view(np.ndarray)
+    def _optional_texts(self, name: str, count: int) -> TextColumn | None:
+        has_texts = self.reader.has(f"{name}.arrow")
+        return TextColumn(self.reader.texts(name, count)) if has_texts else None
 
-    def _texts(self, name: str) -> pa.Array:
-        if f"{name}.arrow" not in self.files:
-            raise KeyError(f"{name}.arrow")
-        reader = pa.ipc.open_file(pa.memory_map(str(self.folder / f"{name}.arrow")))
-        return reader.get_batch(0).column(0)
 
-    def _optional_texts(self, name: str) -> TextColumn | None:
-        return TextColumn(self._texts(name)) if f"{name}.arrow" in self.files else None
+def _check_total(file: str, bounds: npt.NDArray[Any], total: int) -> None:
+    """Refuse row bounds of which the outermost do not enclose all entries."""
+    if (int(bounds[0]), int(bounds[-1])) != (0, total):
+        raise DamagedFileError(
+            file, f"bounds rows from {bounds[0]} to {bounds[-1]} and not from 0 to {total}"
+        )
 
 
 def read_part(folder: Path) -> Part | None:
