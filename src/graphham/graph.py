@@ -308,6 +308,14 @@ class Graph:
                 )
         if self.labels is not None and len(self.labels) != n:
             raise InputError(f"there are {len(self.labels):,} labels for {n:,} nodes")
+        codes = None if self.labels is None else self.labels.codes
+        if self.labels is not None and codes is not None:
+            most = len(self.labels.classes) - 1
+            if not -1 <= int(codes.min()) <= int(codes.max()) <= most:
+                raise InputError(
+                    f"a label code lies outside -1..{most}; give one of the "
+                    f"{len(self.labels.classes):,} classes, or -1 where it is unknown"
+                )
         if self.weights is not None and not bool(np.all(self.weights > 0)):
             raise InputError(
                 "an edge weight is zero, negative or not a number; weights must be > 0"

@@ -139,7 +139,7 @@ class CheckedReader:
             reader = pa.ipc.open_file(pa.memory_map(str(self.folder / file)))
             values = reader.get_batch(0).column(0)
             values.validate(full=file not in self._passed)
-        except (pa.ArrowException, ValueError, IndexError, TypeError) as error:
+        except (pa.ArrowException, OSError, ValueError, IndexError, TypeError) as error:
             reason = " ".join(str(error).split())[:200]
             raise DamagedFileError(file, f"cannot be read ({reason})") from None
         is_text = pa.types.is_large_string(values.type) or pa.types.is_string(values.type)

@@ -55,12 +55,7 @@ class RunView:
         """The graph of the run, ``None`` where the run does not keep it and none was given."""
         if self.given_graph is not None:
             return self.run.check_graph(self.given_graph)
-        from graphham.errors import InputError
-
-        try:
-            return self.run.graph()
-        except InputError:
-            return None
+        return self.run.graph() if self.run.keeps_graph else None
 
     @cached_property
     def tree(self) -> Hierarchy:
