@@ -52,7 +52,7 @@ def as_graph(
             f"read it from its edges to change that"
         )
     if features is not None:
-        graph = attach_features(graph, features)
+        graph = attach_features(graph, features, labels=labels)
     if labels is not None:
         graph = attach_labels(graph, labels)
     return graph

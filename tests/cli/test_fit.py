@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pyarrow
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
@@ -60,6 +61,23 @@ def test_files_in_run_folder_out(
     again = graphham("fit", *graph_options(planted_files), "--out", "runs/small")
     assert again.code == 2
     assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("labels", [[1, 2, 1, 2, None], ["x", "y", "x", "", "y"]])
+def test_labels_of_the_feature_table_are_no_features(
+    graphham: Graphham, tmp_path: Path, labels: list[object]
+) -> None:
+    (tmp_path / "edges.csv").write_text("source,target\n0,1\n1,2\n2,3\n3,4\n")
+    columns = {"id": [0, 1, 2, 3, 4], "size": [5, 1, 4, 2, 3], "topic": labels, "name": [*"abcde"]}
+    pq.write_table(pyarrow.table(columns), tmp_path / "nodes.parquet")
+    tables = ("--features", "nodes.parquet", "--labels", "./nodes.parquet:topic")
+    stored = graphham("ingest", "edges.csv", *tables, "--out", "store")
+    fitted = graphham("fit", "edges.csv", *tables, "--method", "logreg", "--out", "run")
+    for seen in (stored, fitted):
+        assert (seen.code, seen.err) == (0, "")
+        assert "1 feature (" in seen.out
+        assert "the column topic holds the labels" in seen.out
+        assert "not features: name" in seen.out
 
 
 def test_classify_predicts_in_the_users_own_words(

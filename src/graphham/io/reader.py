@@ -47,7 +47,7 @@ def read_graph(
         target: Column of the second endpoint.
         weight: Column of the edge weights; without it every edge of a table weighs the same.
         directed: Keep the direction of edges.
-        features: What :func:`attach_features` accepts.
+        features: What :func:`attach_features` accepts; a label column of the same file is left out.
         labels: What :func:`attach_labels` accepts, such as ``"nodes.csv:section"``.
         id_column: Name of the id column in the feature and label tables.
         isolated: Admit nodes that occur in features or labels but in no edge.
@@ -62,7 +62,7 @@ def read_graph(
         read_edges(path, source, target, weight, directed), directed, str(path), title
     )
     if features is not None:
-        graph = attach_features(graph, features, id_column, isolated)
+        graph = attach_features(graph, features, id_column, isolated, labels)
     if labels is not None:
         graph = attach_labels(graph, labels, id_column, isolated)
     return graph
