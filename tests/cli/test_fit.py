@@ -108,6 +108,26 @@ def test_config_of_a_run_repeats_it(graphham: Graphham, tmp_path: Path) -> None:
     ).read_bytes()
 
 
+@pytest.mark.parametrize("task", ["embed", "classify"])
+@pytest.mark.parametrize("batch", ["full", "sampled"])
+def test_vectors_that_are_not_finite_are_no_run(
+    graphham: Graphham, tmp_path: Path, planted_files: Path, batch: str, task: str
+) -> None:
+    fit = ("fit", *graph_options(planted_files), "--labels", f"{planted_files / 'nodes.csv'}:topic")
+    fit += ("--dim", "16", "--epochs", "4", "--task", task, "--set", f"train.batch={batch}")
+    fit += ("--out", "run", "--quiet")
+    assert graphham(*fit).code == 0
+    before = contents(tmp_path)
+    # Steps that a classifier of the whole graph survives are too large for the others.
+    rate = "1e30" if (batch, task) == ("full", "classify") else "1e7"
+    seen = graphham(*fit, "--overwrite", "--set", f"train.lr={rate}")
+    assert seen.code == 2
+    assert f"train.lr = {float(rate):g}" in seen.err
+    assert "smaller train.lr" in seen.err
+    assert len(seen.err.strip().splitlines()) == 1
+    assert contents(tmp_path) == before  # nor is anything left beside it
+
+
 def test_embed_gives_new_nodes_what_fit_gave_the_old(
     graphham: Graphham, tmp_path: Path, planted_files: Path
 ) -> None:
