@@ -116,7 +116,7 @@ def from_networkx(graph: Any, directed: bool | None = None) -> Graph:
     if any(w is not None for w in given):
         try:
             weights = np.array([1.0 if w is None else float(w) for w in given])
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise InputError("an edge weight of the NetworkX graph is not a number") from None
     edges = Edges(source, target, ids, weights)
     return graph_of_edges(edges, keep, "the NetworkX graph", str(graph.name or "graph"))

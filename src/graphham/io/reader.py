@@ -11,11 +11,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphham.errors import InputError
-from graphham.graph import Graph, ReadReport, build_graph
+from graphham.graph import Graph, ReadReport, build_graph, fits_single
 from graphham.io.edges import read_edges
 from graphham.io.encode import Edges
 from graphham.io.features import attach_features
 from graphham.io.labels import attach_labels
+from graphham.io.weights import advice_for
 
 
 def read_graph(
@@ -98,13 +99,13 @@ def graph_of_edges(edges: Edges, directed: bool, origin: str, name: str) -> Grap
 def _refuse_odd_weights(edges: Edges, origin: str) -> None:
     if edges.weights is None:
         return
-    odd = np.flatnonzero(~((edges.weights > 0) & np.isfinite(edges.weights)))
+    odd = np.flatnonzero(~fits_single(edges.weights))
     if odd.size:
         first = int(odd[0])
         ends = edges.ids[int(edges.source[first])], edges.ids[int(edges.target[first])]
         raise InputError(
             f"the edge {ends[0]!r} - {ends[1]!r} of {origin} has the weight "
-            f"{edges.weights[first]}; weights must be numbers above 0"
+            f"{edges.weights[first]}; {advice_for(float(edges.weights[first]))}"
         )
 
 
