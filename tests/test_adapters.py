@@ -1,5 +1,6 @@
 """Graphs from other libraries arrive whole, and go back."""
 
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -77,6 +78,10 @@ def test_networkx_direction_and_integers() -> None:
         as_graph(nx.Graph([(1, "1")]))
     with pytest.raises(InputError, match=r"0 - 1 .*weight -1"):
         as_graph(nx.Graph([(0, 1, {"weight": -1})]))
+    with pytest.raises(InputError, match=r"0 - 1 .*weight 1e\+39; .*scale"):
+        as_graph(nx.Graph([(0, 1, {"weight": 10**39})]))
+    with pytest.raises(InputError, match="NetworkX graph is not a number"):
+        as_graph(nx.Graph([(0, 1, {"weight": 10**400})]))
 
 
 def test_networkx_and_back() -> None:
@@ -139,6 +144,16 @@ def test_pyg_data_by_attribute() -> None:
     assert graph.labels is not None
     assert graph.labels.values() == [2, None, 0, 2]
     assert {k: v.tolist() for k, v in graph.splits.items()} == {"train": [0, 3], "test": [2]}
+
+
+def test_weights_beyond_single_precision_are_refused() -> None:
+    for weight in (1e39, 1e-60):
+        shown = re.escape(str(weight))
+        with pytest.raises(InputError, match=f"weight {shown}; .*scale"):
+            as_graph(sp.csr_matrix(np.array([[0, weight], [weight, 0]])))
+        values = torch.full((4,), weight, dtype=torch.float64)
+        with pytest.raises(InputError, match=f"weight {shown}; .*scale"):
+            as_graph(pyg_like(edge_weight=values))
 
 
 def test_pyg_weights_are_not_doubled() -> None:

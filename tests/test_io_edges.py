@@ -245,6 +245,14 @@ THIEF = "<!DOCTYPE x [<!ENTITY a SYSTEM 'file:///etc/hostname'>]><graphml><graph
         ("word.csv", "a,b,w\nc,d,heavy\n", {"weight": "w"}, r"line 2 .*'heavy'.*'w'"),
         ("minus.csv", "a,b,w\nc,d,1\nc,e,-2\n", {"weight": "w"}, r"line 3 .*'-2'"),
         ("nan.csv", "a,b,w\nc,d,nan\n", {"weight": "w"}, r"line 2 .*'nan'"),
+        ("large.csv", "a,b,w\nc,d,1\nc,e,1e39\n", {"weight": "w"}, r"line 3 .*'1e39'.*scale"),
+        ("small.csv", "a,b,w\nc,d,1e-60\n", {"weight": "w"}, r"line 2 .*'1e-60'.*scale"),
+        (
+            "sum.csv",
+            "a,b,w\nc,d,3e38\nd,e,1\nd,c,2e38\n",
+            {"weight": "w"},
+            r"edge 'c' - 'd' .*add up to 5e\+38.*scale",
+        ),
         ("single.csv", "a,a\n", {}, "single node"),
         ("loops.csv", "a,a\nb,b\n", {}, "no edges between"),
         ("cut.parquet", b"PAR1\x15\x04rest", {}, "not a complete Parquet"),
@@ -297,6 +305,16 @@ def test_npz_with_python_objects_is_never_unpickled(tmp_path: Path) -> None:
         ({"edges": np.array([[0, 5]]), "ids": np.array(["a", "b"])}, "row 5"),
         ({"edges": np.array([[0, 1]]), "ids": np.array(["a", "a"])}, "'a' occurs twice"),
         ({"edges": np.array([[0, 1]]), "weights": np.ones(3)}, "3 weights for 1 edges"),
+        ({"edges": np.array([[0, 1]]), "weights": np.array([1e39])}, r"row 1 .*1e\+39; .*scale"),
+        (
+            {
+                "data": np.array([1e-60, 1e-60]),
+                "indices": np.array([1, 0]),
+                "indptr": np.array([0, 1, 2]),
+                "shape": np.array([2, 2]),
+            },
+            "edge 0 - 1 .*1e-60; .*scale",
+        ),
         ({"indptr": np.array([0, 1]), "indices": np.array([7])}, "damaged"),
         ({"something": np.ones(3)}, "it has the arrays something"),
     ],
@@ -388,3 +406,17 @@ def test_writer_overwrites_nothing(tmp_path: Path) -> None:
     assert file.read_text() == "precious"
     with pytest.raises(InputError, match=r"e\.doc"):
         write_edges(graph, tmp_path / "e.doc")
+
+
+def test_weights_at_the_ends_of_single_precision_are_kept(tmp_path: Path) -> None:
+    ends = np.finfo(np.float32)
+    file = put(tmp_path, "e.csv", f"a,b,w\nc,d,{ends.max}\nd,e,{ends.tiny}\n")
+    graph = read_graph(file, weight="w", directed=True)
+    assert graph.weights is not None
+    assert graph.weights.tolist() == [float(ends.max), float(ends.tiny)]
+
+
+def test_graphml_weights_beyond_single_precision(tmp_path: Path) -> None:
+    file = put(tmp_path, "g.graphml", GRAPHML.replace(">4<", ">1e39<", 1))
+    with pytest.raises(InputError, match=r"has '1e39' as its 'strength'; .*scale"):
+        read_graph(file, weight="strength")

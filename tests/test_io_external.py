@@ -377,3 +377,31 @@ def test_a_store_moved_away_by_a_killed_program_comes_back(tmp_path: Path) -> No
 def read_graph_of(folder: Path) -> Graph:
     (folder / "e.csv").write_text("a,b\nb,c\n")
     return read_graph(folder / "e.csv")
+
+
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        (
+            [("a", "b", 1.0), ("b", "c", 1e39)],
+            {"csv": "line 3 .*1e39", "parquet": r"row 2 .*1e\+39"},
+        ),
+        ([("a", "b", 1e-60)], {"csv": "line 2 .*1e-60", "parquet": "row 1 .*1e-60"}),
+        ([("x", "y", 1.0), ("a", "b", 3e38), ("a", "b", 2e38)], r"'a' - 'b' .*5e\+38"),
+        ([(9, 8, 1.0), (70, 5, 3e38), (70, 5, 2e38)], r"70.*5e\+38"),
+    ],
+)
+def test_weights_beyond_single_precision(
+    tmp_path: Path, directed: bool, rows: list[Any], told: str | dict[str, str]
+) -> None:
+    s, t, w = (list(column) for column in zip(*rows, strict=True))
+    pq.write_table(pa.table({"s": s, "t": t, "w": w}), tmp_path / "e.parquet")
+    text = "".join(f"{a},{b},{x:.0e}\n".replace("e+", "e") for a, b, x in rows)
+    (tmp_path / "e.csv").write_text("s,t,w\n" + text)
+    for kind in ("csv", "parquet"):
+        file, options = tmp_path / f"e.{kind}", {"directed": directed, "weight": "w"}
+        both(file, tmp_path / f"scratch-{kind}", **options)
+        match = told if isinstance(told, str) else told[kind]
+        with pytest.raises(InputError, match=f"{match}.*scale the weights"):
+            external(file, tmp_path / f"again-{kind}", **options)

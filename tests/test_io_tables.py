@@ -6,12 +6,15 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pyarrow as pa
+import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graphham.adapters import as_graph
+from graphham.cli.options import GraphOptions, attach_tables
 from graphham.errors import InputError
 from graphham.graph import Graph, build_graph
 from graphham.ids import NodeIds
@@ -141,7 +144,7 @@ def test_arrays_without_ids_belong_to_ids_from_zero(tmp_path: Path) -> None:
         ("nan.csv", "id,v\na,1\nb,NaN\nc,1\n", r"'v' of node 'b'.*missing"),
         ("inf.csv", "id,v\na,1\nb,inf\nc,1\n", r"'v' of node 'b'.*inf"),
         ("word.csv", "id,v,w\na,1,2\nb,1,tall\nc,1,2\n", r"line 3 .*'tall'.*'w'"),
-        ("words.csv", "id,v,color\na,1,red\nb,1,blue\nc,1,red\n", r"'red'.*'color'"),
+        ("words.csv", "id,color\na,red\nb,blue\nc,red\n", r"beside the id 'id' .*color"),
         ("ragged.csv", "id,v\na,1\nb,1,7\nc,1\n", r"line 3 .*3 fields"),
         ("noid.csv", "id,v\na,1\n,1\nc,1\n", r"line 3 .*no id"),
         ("one.csv", "id\na\n", r"one field \('id'\)"),
@@ -172,7 +175,11 @@ def test_bad_parquet_columns(tmp_path: Path) -> None:
     pq.write_table(
         pa.table({"id": ["a", "b", "c"], "v": [1, 2, 3], "color": ["r", "g", "b"]}), file
     )
-    with pytest.raises(InputError, match=r"'color' .*is not numeric"):
+    graph = attach_features(ABC, file)
+    assert graph.feature_names == ["v"]
+    assert any("color" in note for note in describe(graph.report, graph))
+    pq.write_table(pa.table({"id": ["a", "b", "c"], "color": ["r", "g", "b"]}), file)
+    with pytest.raises(InputError, match=r"no numeric column beside the id 'id' .*color"):
         attach_features(ABC, file)
     pq.write_table(pa.table({"id": ["a", "b", "c"], "v": [1, None, 3]}), file)
     with pytest.raises(InputError, match=r"'v' of node 'b'"):
@@ -211,6 +218,65 @@ def test_bad_feature_arrays(tmp_path: Path, arrays: dict[str, np.ndarray], told:
     np.savez(tmp_path / "f.npz", **arrays)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=told):
         attach_features(ABC, tmp_path / "f.npz")
+
+
+SHARED = {
+    "numbers": pa.table({"topic": [7, 8, 7], "id": ["c", "a", "b"], "v": [3.0, 1.0, 2.0]}),
+    "blanks": pa.table({"id": ["c", "a", "b"], "v": [3, 1, 2], "topic": [7, None, 8]}),
+    "text": pa.table(
+        {"id": ["c", "a", "b"], "name": ["C", "1", ""], "topic": ["x", "y", ""], "v": [3, 1, 2]}
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", SHARED)
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+@pytest.mark.parametrize("spelling", ["same", "dotted", "link", "pair"])
+def test_a_label_is_never_a_feature_of_the_same_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, ending: str, spelling: str
+) -> None:
+    table, file = SHARED[kind], tmp_path / f"nodes.{ending}"
+    write = pacsv.write_csv if ending == "csv" else pq.write_table
+    write(table, file)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "link").symlink_to(file)
+    labels = {
+        "same": f"{file}:topic",
+        "dotted": f"./../{tmp_path.name}/nodes.{ending}:topic",
+        "link": "link:topic",
+        "pair": (Path(file.name), "topic"),
+    }[spelling]
+    edges = put(tmp_path, "e.csv", "source,target\na,b\nb,c\n")
+    for graph in (
+        read_graph(edges, features=str(file), labels=labels),
+        as_graph(ABC, features=file, labels=labels),
+        attach_tables(ABC, GraphOptions(str(file), f"{labels[0]}:topic"))
+        if isinstance(labels, tuple)
+        else attach_tables(ABC, GraphOptions(str(file), labels)),
+    ):
+        assert graph.feature_names == ["v"]
+        np.testing.assert_array_equal(graph.features, [[1], [2], [3]])
+        assert graph.labels is not None
+        truth = dict(zip(table["id"].to_pylist(), table["topic"].to_pylist(), strict=True))
+        assert graph.labels.values() == [truth[i] or None for i in "abc"]
+        said = " ".join(describe(graph.report, graph))
+        assert "topic holds the labels" in said
+        assert ("not features: name" in said) == (kind == "text")
+
+
+def test_a_label_of_another_file_or_frame_leaves_the_features_alone() -> None:
+    frame = pl.DataFrame({"id": ["a", "b", "c"], "v": [1, 2, 3], "topic": [0, 1, 0]})
+    graph = as_graph(ABC, features=frame, labels=(frame.clone(), "topic"))
+    assert graph.feature_names == ["v", "topic"]
+    assert as_graph(ABC, features=frame, labels=(frame, "topic")).feature_names == ["v"]
+    assert as_graph(ABC, features=frame, labels=["x", None, "y"]).num_features == 2
+
+
+def test_labels_alone_in_a_file_leave_no_feature(tmp_path: Path) -> None:
+    file = put(tmp_path, "n.csv", "id,topic,name\na,1,ann\nb,2,bob\nc,1,cy\n")
+    told = r"beside the id 'id' and the label 'topic' \(not numbers: name\)"
+    with pytest.raises(InputError, match=told):
+        as_graph(ABC, features=file, labels=f"{file}:topic")
 
 
 def test_isolated_nodes_on_request(tmp_path: Path) -> None:

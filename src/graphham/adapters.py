@@ -52,7 +52,7 @@ def as_graph(
             f"read it from its edges to change that"
         )
     if features is not None:
-        graph = attach_features(graph, features)
+        graph = attach_features(graph, features, labels=labels)
     if labels is not None:
         graph = attach_labels(graph, labels)
     return graph
@@ -116,7 +116,7 @@ def from_networkx(graph: Any, directed: bool | None = None) -> Graph:
     if any(w is not None for w in given):
         try:
             weights = np.array([1.0 if w is None else float(w) for w in given])
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise InputError("an edge weight of the NetworkX graph is not a number") from None
     edges = Edges(source, target, ids, weights)
     return graph_of_edges(edges, keep, "the NetworkX graph", str(graph.name or "graph"))

@@ -137,7 +137,9 @@ def fit_graph(
         if work is not graph:
             # Held-out links only decided when to stop; the result is about the graph as given.
             inputs = features.apply(graph)
-        result = encoder.read(graph, inputs, ranks).validate()
+        rates = {"train.lr": (config.train.lr or 0.01, 0.01)}
+        rates["train.table_lr"] = (config.train.table_lr, 0.1)
+        result = encoder.read(graph, inputs, ranks).refuse_not_finite(rates).validate()
     notes = collapse_notes(result.groups, config.groups or ())
     if graph.part is not None:
         notes.append("groups of a split store have no typical features: nobody has seen all nodes")

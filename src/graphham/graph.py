@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -316,9 +316,11 @@ class Graph:
                     f"a label code lies outside -1..{most}; give one of the "
                     f"{len(self.labels.classes):,} classes, or -1 where it is unknown"
                 )
-        if self.weights is not None and not bool(np.all(self.weights > 0)):
+        if self.weights is not None and not bool(
+            np.all((self.weights > 0) & (self.weights < np.inf))
+        ):
             raise InputError(
-                "an edge weight is zero, negative or not a number; weights must be > 0"
+                "an edge weight is zero, negative or not a finite number; weights must be > 0"
             )
         return self
 
@@ -395,6 +397,12 @@ def build_graph(
         weight = np.add.reduceat(weight, starts) if len(starts) else weight
         key = key[starts]
     src, dst = np.divmod(key, max(num_nodes, 1))
+    if weight is not None:
+        heavy = np.flatnonzero((weight > 0) & ~fits_single(weight))
+        if heavy.size:
+            first = int(heavy[0])
+            names = ids if ids is not None else NodeIds.range(num_nodes)
+            refuse_sum(names, int(src[first]), int(dst[first]), float(weight[first]), origin)
     indptr = np.zeros(num_nodes + 1, dtype=np.int64)
     np.cumsum(np.bincount(src, minlength=num_nodes), out=indptr[1:])
     index_type = np.int32 if num_nodes < 2**31 else np.int64
@@ -415,6 +423,26 @@ def build_graph(
         components=graph.components()[0] if num_nodes else 0,
     )
     return replace(graph, report=report)
+
+
+def fits_single(weights: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Tell which weights are above 0 and in the range of normal numbers of single precision.
+
+    Below that range precision fades out and reciprocals are infinite.
+    """
+    with np.errstate(over="ignore", under="ignore"):
+        single = np.asarray(weights).astype(np.float32)
+    fits: npt.NDArray[np.bool_] = (single >= np.finfo(np.float32).tiny) & (single < np.inf)
+    return fits
+
+
+def refuse_sum(ids: NodeIds, row: int, other: int, total: float, origin: str) -> NoReturn:
+    """Refuse an edge whose weights, summed over its duplicates, single precision cannot hold."""
+    raise InputError(
+        f"the weights of the edge {ids[row]!r} - {ids[other]!r} of {origin or 'the graph'} add up "
+        f"to {total:g}; single precision has no such number, so scale the weights to lie in 1e-37 "
+        f"to 1e38"
+    )
 
 
 def _firsts(ordered: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from graphham.errors import InputError
+from graphham.errors import DivergedError, InputError
 from graphham.graph import Labels
 from graphham.ids import NodeIds
 
@@ -114,6 +114,17 @@ class FitResult:
             raise InputError("prediction and labels must share the same classes")
         return self
 
+    def refuse_not_finite(self, rates: Mapping[str, tuple[float, float]]) -> FitResult:
+        """Return self, or raise a :class:`DivergedError` if a number of any node is not finite.
+
+        Args:
+            rates: Learning rates of the fit; see :func:`refuse_not_finite`.
+        """
+        named = [("vector", self.embedding)]
+        named += [(f"membership on level {i}", m) for i, m in enumerate(self.memberships, 1)]
+        refuse_not_finite(self.ids, [*named, *self._node_values()], rates)
+        return self
+
     def _check_level(self, level: int, member: Floats) -> None:
         n = self.num_nodes
         if member.ndim != 2 or member.shape[0] != n or member.shape[1] == 0:
@@ -157,6 +168,40 @@ class FitResult:
             (f"attention_gap of layer {i}", v) for i, v in enumerate(self.attention_gap or [], 1)
         ]
         return named
+
+
+def refuse_not_finite(
+    ids: NodeIds,
+    named: Iterable[tuple[str, npt.NDArray[Any]]],
+    rates: Mapping[str, tuple[float, float]],
+) -> None:
+    """Refuse what training left behind if any of it is not finite.
+
+    Args:
+        ids: The user's ids in row order.
+        named: What to call the rows of an array, and the array, ``(num_nodes, ...)``.
+        rates: Learning rates by the name of their setting, each with the usual value. The one
+            furthest above it is named, since too large steps are what makes training diverge.
+
+    Raises:
+        DivergedError: A number is not finite.
+    """
+    for what, values in named:
+        for start in range(0, len(values), _CHUNK):
+            fine = np.isfinite(values[start : start + _CHUNK])
+            if bool(fine.all()):
+                continue
+            row = start + int(np.flatnonzero(~fine.reshape(len(fine), -1).all(axis=1))[0])
+            cause, advice = "", "scale down very large features and weights"
+            if rates:
+                name = max(rates, key=lambda key: rates[key][0] / rates[key][1])
+                value, usual = rates[name]
+                cause = f" with {name} = {value:g}"
+                advice = f"give a smaller {name} ({usual:g} is usual), or {advice}"
+            raise DivergedError(
+                f"training{cause} went astray: the {what} of node {ids[row]!r} is not finite, so "
+                f"nothing was kept; {advice}"
+            )
 
 
 def concentration(memberships: Sequence[npt.NDArray[Any]]) -> Floats:

@@ -28,7 +28,7 @@ from graphham.atomic import (
     write_bytes,
     write_json,
 )
-from graphham.errors import InputError
+from graphham.errors import DivergedError, InputError
 from graphham.result import FitResult, nodes_table
 from graphham.saved import (
     DERIVED,
@@ -87,7 +87,7 @@ def start_run(out: str | Path, config: Mapping[str, Any], overwrite: bool = Fals
             f"cannot make {partial}: {error.strerror}; choose another --out"
         ) from error
     write_bytes(partial / "config.toml", text)
-    return RunWriter(final, partial, replaces=final.exists())
+    return RunWriter(final, partial, replaces=final.exists(), is_new=True)
 
 
 def resume_run(out: str | Path) -> RunWriter:
@@ -131,9 +131,11 @@ class RunWriter:
         final: Where the finished folder will stand.
         partial: The folder in progress.
         replaces: Whether an older run stands at ``final`` and shall be replaced at the end.
+        is_new: Whether nothing of the run is older than this writer.
     """
 
-    def __init__(self, final: Path, partial: Path, replaces: bool) -> None:
+    def __init__(self, final: Path, partial: Path, replaces: bool, is_new: bool = False) -> None:
+        self._is_new = is_new
         self.final = final
         self.partial = partial
         self._replaces = replaces
@@ -281,7 +283,10 @@ class RunWriter:
     def __enter__(self) -> RunWriter:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        # A state that is not finite is no use to --resume, and would stand in the next run's way.
+        if isinstance(error, DivergedError) and self._is_new:
+            remove_folder(self.partial)
         self.close()
 
 

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pyarrow
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
@@ -62,6 +63,23 @@ def test_files_in_run_folder_out(
     assert contents(tmp_path) == before
 
 
+@pytest.mark.parametrize("labels", [[1, 2, 1, 2, None], ["x", "y", "x", "", "y"]])
+def test_labels_of_the_feature_table_are_no_features(
+    graphham: Graphham, tmp_path: Path, labels: list[object]
+) -> None:
+    (tmp_path / "edges.csv").write_text("source,target\n0,1\n1,2\n2,3\n3,4\n")
+    columns = {"id": [0, 1, 2, 3, 4], "size": [5, 1, 4, 2, 3], "topic": labels, "name": [*"abcde"]}
+    pq.write_table(pyarrow.table(columns), tmp_path / "nodes.parquet")
+    tables = ("--features", "nodes.parquet", "--labels", "./nodes.parquet:topic")
+    stored = graphham("ingest", "edges.csv", *tables, "--out", "store")
+    fitted = graphham("fit", "edges.csv", *tables, "--method", "logreg", "--out", "run")
+    for seen in (stored, fitted):
+        assert (seen.code, seen.err) == (0, "")
+        assert "1 feature (" in seen.out
+        assert "the column topic holds the labels" in seen.out
+        assert "not features: name" in seen.out
+
+
 def test_classify_predicts_in_the_users_own_words(
     graphham: Graphham, tmp_path: Path, planted_files: Path
 ) -> None:
@@ -88,6 +106,26 @@ def test_config_of_a_run_repeats_it(graphham: Graphham, tmp_path: Path) -> None:
     assert (tmp_path / "a/nodes.parquet").read_bytes() == (
         tmp_path / "b/nodes.parquet"
     ).read_bytes()
+
+
+@pytest.mark.parametrize("task", ["embed", "classify"])
+@pytest.mark.parametrize("batch", ["full", "sampled"])
+def test_vectors_that_are_not_finite_are_no_run(
+    graphham: Graphham, tmp_path: Path, planted_files: Path, batch: str, task: str
+) -> None:
+    fit = ("fit", *graph_options(planted_files), "--labels", f"{planted_files / 'nodes.csv'}:topic")
+    fit += ("--dim", "16", "--epochs", "4", "--task", task, "--set", f"train.batch={batch}")
+    fit += ("--out", "run", "--quiet")
+    assert graphham(*fit).code == 0
+    before = contents(tmp_path)
+    # Steps that a classifier of the whole graph survives are too large for the others.
+    rate = "1e30" if (batch, task) == ("full", "classify") else "1e7"
+    seen = graphham(*fit, "--overwrite", "--set", f"train.lr={rate}")
+    assert seen.code == 2
+    assert f"train.lr = {float(rate):g}" in seen.err
+    assert "smaller train.lr" in seen.err
+    assert len(seen.err.strip().splitlines()) == 1
+    assert contents(tmp_path) == before  # nor is anything left beside it
 
 
 def test_embed_gives_new_nodes_what_fit_gave_the_old(

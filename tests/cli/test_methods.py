@@ -190,6 +190,22 @@ def test_overwriting_replaces_runs_and_nothing_else(
     assert contents(tmp_path) == before
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("name", ["deepwalk", "asp2vec", "hgcn"])
+def test_vectors_that_are_not_finite_are_no_run(
+    name: str, graphham: Graphham, tmp_path: Path, planted_files: Path
+) -> None:
+    fit = arguments(name, planted_files, "--out", "out")
+    assert graphham(*fit).code == 0
+    before = contents(tmp_path)
+    seen = graphham(*fit, "--overwrite", "--set", "lr=1e7")
+    assert seen.code == 2
+    assert "lr = 1e+07" in seen.err
+    assert "smaller lr" in seen.err
+    assert len(seen.err.strip().splitlines()) == 1
+    assert contents(tmp_path) == before
+
+
 def test_other_commands_serve_such_a_run_or_say_why_not(
     graphham: Graphham, tmp_path: Path, planted_files: Path
 ) -> None:

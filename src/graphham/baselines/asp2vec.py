@@ -185,6 +185,7 @@ class Asp2Vec(LabelFreeMethod):
             listener.on_start(self.warmup + self.walks, 0)
         self._learn(both_ways, listener)
         self.embedding_ = (self.centers_ + self.aspects_.mean(1)) * np.float32(0.5)
+        self._refuse_not_finite(graph.ids)  # the scorer could not be learned from them
         self._learn_scorer(both_ways)
         if listener is not None:
             listener.on_end("complete")

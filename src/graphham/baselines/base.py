@@ -15,6 +15,7 @@ import numpy.typing as npt
 from graphham.errors import InputError
 from graphham.graph import Graph, Labels
 from graphham.ids import NodeIds
+from graphham.result import refuse_not_finite
 
 if TYPE_CHECKING:
     from graphham.trainer import Listener
@@ -25,6 +26,7 @@ Rows = npt.NDArray[np.int64]
 # Every method may try this many settings on validation data, so that none wins by being tuned more.
 SEARCH_BUDGET = 4
 _PAIRS_AT_ONCE = 1 << 16
+_USUAL_RATE = 0.01  # of a method that chooses its learning rate itself
 
 
 class Method:
@@ -149,6 +151,7 @@ class Method:
         self.classes_ = work.labels.classes if work.labels is not None else ()
         self.history_ = []
         self._fit(work, task, training, validation, listener)
+        self._refuse_not_finite(work.ids)
         self.ids_ = work.ids
         self.cost_ = {
             "seconds": time.perf_counter() - began,
@@ -309,6 +312,20 @@ class Method:
             worst = int(rows.min()) if int(rows.min()) < 0 else int(rows.max())
             raise InputError(f"row {worst} of the pairs lies outside 0..{len(self.ids_) - 1}")
         return rows.astype(np.int64)
+
+    def _refuse_not_finite(self, ids: NodeIds) -> None:
+        """Refuse vectors and class scores that are not finite numbers."""
+        named = [("vector", self.embedding_)] if hasattr(self, "embedding_") else []
+        if self.class_scores_ is not None:
+            # A score of minus infinity is a class that is out of the question.
+            scores = np.where(np.isneginf(self.class_scores_), 0, self.class_scores_)
+            named.append(("class score", scores))
+        rates = {}
+        for name, default in self.setting_defaults().items():
+            if name.rpartition("_")[2] == "lr":
+                usual = default or _USUAL_RATE
+                rates[name] = (getattr(self, name) or usual, usual)
+        refuse_not_finite(ids, named, rates)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "ids_"):

@@ -60,6 +60,7 @@ class LabelFreeMethod(Method):
     ) -> None:
         with single_threaded():
             self._embed(replace(graph, labels=None, splits={}), listener)
+            self._refuse_not_finite(graph.ids)
             if task == "classify":
                 classify_vectors(self, graph, self.embedding_, train_rows, validation_rows)
 

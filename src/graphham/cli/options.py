@@ -33,7 +33,8 @@ FeaturesOption = Annotated[
         "--features",
         metavar="FILE",
         rich_help_panel=_PANEL,
-        help="Table of an id and numeric columns, or an npz; replaces what the graph has.",
+        help="Table of an id and numeric columns, or an npz; replaces what the graph has. Text "
+        "columns, and the label column of the same file, are left out.",
     ),
 ]
 LabelsOption = Annotated[
@@ -180,7 +181,9 @@ def attach_tables(graph: Graph, options: GraphOptions) -> Graph:
     from graphham.io import attach_features, attach_labels
 
     if options.features is not None:
-        graph = attach_features(graph, options.features, options.id_column, options.isolated)
+        graph = attach_features(
+            graph, options.features, options.id_column, options.isolated, options.labels
+        )
     if options.labels is not None:
         graph = attach_labels(graph, options.labels, options.id_column, options.isolated)
     return graph

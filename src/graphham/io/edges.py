@@ -21,6 +21,7 @@ from graphham.io.files import Raw, check_file, kind_of, read_arrays, read_parque
 from graphham.io.graphml import read_graphml
 from graphham.io.header import is_edge_header, is_sure_header
 from graphham.io.text import TextTable, is_integer
+from graphham.io.weights import check_weights, text_weights, weights_of
 
 _WEIGHT_NAMES = ("weights", "weight")
 
@@ -297,56 +298,6 @@ def refuse_blank_ids(
         )
 
 
-def text_weights(
-    column: pa.ChunkedArray, table: TextTable, name: str, has_header: bool
-) -> npt.NDArray[np.float64]:
-    """Read a text column of weights, naming the line of one that is no number above 0."""
-    trimmed = pc.utf8_trim_whitespace(column)
-    try:
-        values: npt.NDArray[np.float64] = trimmed.cast(pa.float64()).to_numpy()
-        bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
-        where = int(bad[0]) if bad.size else -1
-    except pa.ArrowInvalid:
-        where = next(i for i, v in enumerate(trimmed.to_pylist()) if not _is_positive(v))
-    if where >= 0:
-        raise InputError(
-            f"line {table.line_of(where, has_header):,} of {table.path} has the weight "
-            f"{trimmed[where].as_py()!r} in column {name!r}; weights must be numbers above 0"
-        )
-    return values
-
-
-def _is_positive(text: str) -> bool:
-    try:
-        return bool(pa.scalar(text).cast(pa.float64()).as_py() > 0)
-    except pa.ArrowInvalid:
-        return False
-
-
-def weights_of(
-    column: pa.ChunkedArray, name: str, origin: str, before: int = 0
-) -> npt.NDArray[np.float64]:
-    """Read a column of weights; ``before`` rows of the same file came before it."""
-    try:
-        values = column.cast(pa.float64()).to_numpy()
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise InputError(f"the weight column {name!r} of {origin} is not numeric") from None
-    return _check_weights(values, origin, before)
-
-
-def _check_weights(
-    values: npt.NDArray[Any], origin: str, before: int = 0
-) -> npt.NDArray[np.float64]:
-    bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
-    if bad.size:
-        where = int(bad[0])
-        raise InputError(
-            f"row {before + where + 1:,} of {origin} has the weight {values[where]}; "
-            f"weights must be numbers above 0"
-        )
-    return values.astype(np.float64)
-
-
 def _array_weights(
     arrays: dict[str, npt.NDArray[Any]], weight: str | None, origin: str
 ) -> npt.NDArray[np.float64] | None:
@@ -358,7 +309,7 @@ def _array_weights(
     values = arrays[name]
     if values.ndim != 1 or values.dtype.kind not in "iuf":
         raise InputError(f"the array {name!r} of {origin} must be one row of numbers")
-    return _check_weights(values, origin)
+    return check_weights(values, origin)
 
 
 def _matrix_of(arrays: dict[str, npt.NDArray[Any]], origin: str) -> sp.spmatrix:

@@ -15,13 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from graphham.errors import InputError
-from graphham.graph import Graph, ReadReport
+from graphham.graph import Graph, ReadReport, refuse_sum
 from graphham.ids import NodeIds
 from graphham.io.edges import lonely_note
 from graphham.io.encode import as_exact_integers
 from graphham.io.idtable import IdTable
 from graphham.io.reader import title_of
-from graphham.io.sorting import Spool, sort_spool
+from graphham.io.sorting import Spool, WeightSumError, sort_spool
 from graphham.io.sources import EdgeSource, NotIntegersError, open_source
 
 Progress = Callable[[str, float], None]
@@ -107,7 +107,10 @@ def _read(
             f"{origin} has a single node; a graph needs at least two nodes and an edge between them"
         )
     left = memory - table.num_bytes
-    rows = sort_spool(spool, len(ids), place, directed, scratch, left, report)
+    try:
+        rows = sort_spool(spool, len(ids), place, directed, scratch, left, report)
+    except WeightSumError as error:
+        refuse_sum(ids, error.row, error.other, error.total, origin)
     if not len(rows.indices):
         raise InputError(
             f"{origin} has no edges between two different nodes; it needs at least one"

@@ -15,6 +15,7 @@ from graphham.errors import InputError
 from graphham.graph import Features, Graph
 from graphham.io.encode import arrow_ids, listed
 from graphham.io.files import read_arrays
+from graphham.io.labels import choose_columns, shares_table
 from graphham.io.nodes import add_nodes, add_notes
 from graphham.io.tables import (
     NodeTable,
@@ -30,9 +31,15 @@ _SPARSE_DENSITY = 0.10
 
 
 def attach_features(
-    graph: Graph, source: Any, id_column: str | None = None, isolated: bool = False
+    graph: Graph,
+    source: Any,
+    id_column: str | None = None,
+    isolated: bool = False,
+    labels: Any = None,
 ) -> Graph:
     """Return the graph with its features replaced.
+
+    Columns of a table that hold text are left out, and the graph's report says so.
 
     Args:
         graph: The graph whose nodes the features describe.
@@ -42,31 +49,39 @@ def attach_features(
             ``i`` of an npz or npy file belongs to the node with the id ``i``.
         id_column: Name of the id column; the first column if not given.
         isolated: Admit ids without any edge as isolated nodes instead of refusing them.
+        labels: What :func:`attach_labels` will be given for this graph. Where that is a column of
+            the same table, it is no feature: a model would read the answer off its input.
 
     Raises:
-        InputError: A node has no features, an id is unknown or occurs twice, or a value is missing
-            or not a number.
+        InputError: A node has no features, an id is unknown or occurs twice, a value is missing or
+            not a number, or no column is numeric.
     """
+    is_shared, label_name = shares_table(source, labels)
     if isinstance(source, str | os.PathLike):
         file, raw, kind = open_file(source, "feature")
         if kind in ("npz", "npy"):
             matrix, names, ids = _of_arrays(read_arrays(file, raw), str(file))
             return _attach(graph, matrix, names, ids, isolated, str(file))
-        named = [] if id_column is None else [id_column]
+        named = [name for name in (id_column, label_name) if name is not None]
         table = node_table(file, raw, kind, "feature", graph.ids, named)
-        drop_text = kind == "graphml"
     elif is_frame(source):
-        table, drop_text = frame_table(source, "feature frame"), False
+        table = frame_table(source, "feature frame")
     else:
         return replace(graph, features=_of_rows(source, graph), feature_names=None)
     key = 0 if id_column is None else table.position(id_column, "id")
+    label = None
+    if is_shared:
+        key, label = choose_columns(table, label_name, id_column)
     ids = table.ids(key)
-    matrix, names, skipped = _of_table(table, key, ids, drop_text)
+    matrix, names, skipped = _of_table(table, key, label, ids)
     done = _attach(graph, matrix, names, ids, isolated, table.origin)
-    if skipped:
+    if label is not None:
         done = add_notes(
-            done, f"attributes that are not numbers were left out: {listed(skipped, '')}"
+            done, f"the column {table.names[label]} holds the labels, so it is not a feature"
         )
+    if skipped:
+        left_out = listed(skipped, "").strip()
+        done = add_notes(done, f"columns that are not numbers are not features: {left_out}")
     return done
 
 
@@ -117,21 +132,23 @@ def _refuse_repeats(
 
 
 def _of_table(
-    table: NodeTable, key: int, ids: pa.ChunkedArray, drop_text: bool
+    table: NodeTable, key: int, label: int | None, ids: pa.ChunkedArray
 ) -> tuple[Features, list[str], list[str]]:
     """Read the numeric columns; return matrix, names and the columns left out."""
-    wanted = [i for i in range(len(table.names)) if i != key]
-    skipped: list[str] = []
-    if drop_text:
-        kinds = {i: table.column(i).type for i in wanted}
-        text = [i for i in wanted if pa.types.is_large_string(kinds[i])]
-        skipped = [table.names[i] for i in text]
-        wanted = [i for i in wanted if i not in text]
-    if not wanted:
-        raise InputError(f"the feature table {table.origin} has no numeric column beside the id")
-    names = [table.names[i] for i in wanted]
-    columns = table.numbers(wanted)
-    return _pack(columns, names, ids, table.origin), names, skipped
+    others = [i for i in range(len(table.names)) if i not in (key, label)]
+    columns = table.numbers(others)
+    if not columns:
+        beside = f"the id {table.names[key]!r}"
+        if label is not None:
+            beside += f" and the label {table.names[label]!r}"
+        text = f" ({listed((table.names[i] for i in others), 'not numbers:')})" if others else ""
+        raise InputError(
+            f"the feature table {table.origin} has no numeric column beside {beside}{text}; add "
+            f"one, or leave the features out"
+        )
+    names = [table.names[i] for i in columns]
+    skipped = [table.names[i] for i in others if i not in columns]
+    return _pack(list(columns.values()), names, ids, table.origin), names, skipped
 
 
 def _pack(

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from graphham.errors import InputError
 from graphham.io.files import Raw
+from graphham.io.weights import advice_for, is_usable
 
 _NUMERIC = {"int", "long", "float", "double", "boolean"}
 
@@ -62,10 +63,10 @@ class GraphmlContent:
                 values[i] = float(text or "")
             except ValueError:
                 values[i] = np.nan
-            if not 0 < values[i] < np.inf:
+            if not is_usable(values[i]):
                 raise InputError(
                     f"the edge {self.source[i]!r} - {self.target[i]!r} of {origin} has {text!r} as "
-                    f"its {name!r}; weights must be numbers above 0"
+                    f"its {name!r}; {advice_for(float(values[i]))}"
                 )
         return values
 

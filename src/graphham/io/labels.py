@@ -43,18 +43,52 @@ def attach_labels(
     if isinstance(spec, Mapping):
         ids = _arrow_of(list(spec), "ids")
         return _attach(graph, ids, _arrow_of(list(spec.values()), "labels"), isolated, "mapping")
-    pair = isinstance(spec, tuple) and len(spec) == 2 and (is_frame(spec[0]) or _is_path(spec[0]))
-    if not (pair or is_frame(spec) or _is_path(spec)):
+    source, column = _table_of(spec)
+    if source is None:
         return _attach_rows(graph, spec)
-    source, column = spec if pair else split_spec(spec) if _is_path(spec) else (spec, None)
     named = [] if column is None else [column]
     if is_frame(source):
         table = frame_table(source, "label frame")
     else:
         file, raw, kind = open_file(source, "label")
         table = node_table(file, raw, kind, "label", graph.ids, named)
-    key, label = _choose(table, column, id_column)
+    key, label = choose_columns(table, column, id_column)
     return _attach(graph, table.ids(key), table.column(label), isolated, table.origin)
+
+
+def shares_table(features: Any, spec: Any) -> tuple[bool, str | None]:
+    """Tell whether labels come from the very table of the features, and from which column.
+
+    Two spellings of one file, links to it and one frame given twice are the same table.
+
+    Args:
+        features: What :func:`attach_features` is given.
+        spec: What :func:`attach_labels` is given; ``None`` for no labels.
+
+    Returns:
+        Whether the table is shared, and the label column if the user named it.
+    """
+    if isinstance(spec, Labels | Mapping):
+        return False, None
+    source, column = _table_of(spec)
+    if _is_path(features) and _is_path(source):
+        left, right = (Path(path).expanduser() for path in (features, source))
+        try:
+            is_shared = left.samefile(right)
+        except OSError:  # whoever opens the missing one says so
+            is_shared = False
+    else:
+        is_shared = source is not None and source is features
+    return is_shared, column if is_shared else None
+
+
+def _table_of(spec: Any) -> tuple[Any, str | None]:
+    """Return the file or frame of a label spec and the column named; no table is ``None``."""
+    if isinstance(spec, tuple) and len(spec) == 2 and (is_frame(spec[0]) or _is_path(spec[0])):
+        return spec
+    if _is_path(spec):
+        return split_spec(spec)
+    return (spec if is_frame(spec) else None), None
 
 
 def split_spec(spec: str | os.PathLike[str]) -> tuple[Path, str | None]:
@@ -76,7 +110,7 @@ def _is_path(value: Any) -> bool:
     return isinstance(value, str | os.PathLike)
 
 
-def _choose(table: NodeTable, column: str | None, id_column: str | None) -> tuple[int, int]:
+def choose_columns(table: NodeTable, column: str | None, id_column: str | None) -> tuple[int, int]:
     """Return the positions of the id and the label column."""
     key = table.names.index(id_column) if id_column in table.names else None
     if column is not None:

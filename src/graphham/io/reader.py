@@ -11,11 +11,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphham.errors import InputError
-from graphham.graph import Graph, ReadReport, build_graph
+from graphham.graph import Graph, ReadReport, build_graph, fits_single
 from graphham.io.edges import read_edges
 from graphham.io.encode import Edges
 from graphham.io.features import attach_features
 from graphham.io.labels import attach_labels
+from graphham.io.weights import advice_for
 
 
 def read_graph(
@@ -47,7 +48,7 @@ def read_graph(
         target: Column of the second endpoint.
         weight: Column of the edge weights; without it every edge of a table weighs the same.
         directed: Keep the direction of edges.
-        features: What :func:`attach_features` accepts.
+        features: What :func:`attach_features` accepts; a label column of the same file is left out.
         labels: What :func:`attach_labels` accepts, such as ``"nodes.csv:section"``.
         id_column: Name of the id column in the feature and label tables.
         isolated: Admit nodes that occur in features or labels but in no edge.
@@ -62,7 +63,7 @@ def read_graph(
         read_edges(path, source, target, weight, directed), directed, str(path), title
     )
     if features is not None:
-        graph = attach_features(graph, features, id_column, isolated)
+        graph = attach_features(graph, features, id_column, isolated, labels)
     if labels is not None:
         graph = attach_labels(graph, labels, id_column, isolated)
     return graph
@@ -98,13 +99,13 @@ def graph_of_edges(edges: Edges, directed: bool, origin: str, name: str) -> Grap
 def _refuse_odd_weights(edges: Edges, origin: str) -> None:
     if edges.weights is None:
         return
-    odd = np.flatnonzero(~((edges.weights > 0) & np.isfinite(edges.weights)))
+    odd = np.flatnonzero(~fits_single(edges.weights))
     if odd.size:
         first = int(odd[0])
         ends = edges.ids[int(edges.source[first])], edges.ids[int(edges.target[first])]
         raise InputError(
             f"the edge {ends[0]!r} - {ends[1]!r} of {origin} has the weight "
-            f"{edges.weights[first]}; weights must be numbers above 0"
+            f"{edges.weights[first]}; {advice_for(float(edges.weights[first]))}"
         )
 
 

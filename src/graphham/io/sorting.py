@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphham.errors import InputError
+from graphham.graph import fits_single
 from graphham.jit import exact, frozen, jit
 
 Progress = Callable[[str, float], None]
@@ -27,6 +28,20 @@ _MOST_RANGES = 1024
 _BYTES_PER_ENTRY = 48  # while a range is sorted: keys, positions, weights, results
 _BLOCKS = 1 << 14
 _DIGIT = 11  # bits sorted by in one pass: as many stretches as the cache follows
+
+
+class WeightSumError(Exception):
+    """The weights of an edge's duplicates add up to more than single precision holds.
+
+    Args:
+        row: Row of the first end.
+        other: Row of the second.
+        total: The sum.
+    """
+
+    def __init__(self, row: int, other: int, total: float) -> None:
+        super().__init__(row, other, total)
+        self.row, self.other, self.total = row, other, total
 
 
 @dataclass(frozen=True)
@@ -208,7 +223,12 @@ def _sort_ranges(
             keys, values = _sorted(keys, values)
             if weighted:
                 keys, sums = _merged(keys, values)
-                sums.tofile(out_weights)
+                fits = fits_single(sums)
+                if not bool(fits.all()):
+                    worst = int(np.flatnonzero(~fits)[0])
+                    row, column = divmod(int(keys[worst]), 1 << plan.bits)
+                    raise WeightSumError(int(plan.bounds[r]) + row, column, float(sums[worst]))
+                sums.astype(np.float32).tofile(out_weights)
             columns = np.empty(len(keys), dtype=np.int32)
             found = _unpack(
                 keys, plan.bounds[r], plan.bits, directed, indptr, parent, touched, columns
@@ -245,14 +265,14 @@ def _sorted(
 
 def _merged(
     keys: npt.NDArray[np.uint64], values: npt.NDArray[np.float64]
-) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.float32]]:
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.float64]]:
     """Return each of some sorted keys once, with the sum of its weights in order of arrival."""
     first = np.ones(len(keys), dtype=bool)
     np.not_equal(keys[1:], keys[:-1], out=first[1:])
     starts = np.flatnonzero(first)
     # As build_graph adds them, so that both readers agree to the bit.
     sums = np.add.reduceat(values, starts) if len(starts) else values
-    return keys[starts], sums.astype(np.float32)
+    return keys[starts], sums
 
 
 class _positional:  # noqa: N801 - reads as a function, as contextlib's own do

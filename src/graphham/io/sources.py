@@ -22,13 +22,12 @@ from graphham.io.edges import (
     endpoints,
     refuse_blank_ids,
     text_layout,
-    text_weights,
     trim,
-    weights_of,
 )
 from graphham.io.encode import id_column
 from graphham.io.files import check_file, kind_of
 from graphham.io.textstream import StreamedTable
+from graphham.io.weights import text_weights, weights_of
 
 _BATCH_ROWS = 1 << 18
 

@@ -20,6 +20,7 @@ from graphham.io.graphml import read_graphml
 from graphham.io.header import is_table_header
 from graphham.io.text import TextTable
 
+_NUMBER = r"^[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|(?i:inf(?:inity)?))$"
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
 
 
@@ -72,14 +73,32 @@ class NodeTable:
             return self._content.read(types, self._has_header)[0]
         return self._content.column(position)
 
-    def numbers(self, positions: Sequence[int]) -> list[pa.ChunkedArray]:
-        """Read columns as ``float32`` with nulls where a value is missing."""
-        if isinstance(self._content, TextTable):
-            kinds = dict.fromkeys(positions, pa.float32())
-            return self._content.read(kinds, self._has_header, MISSING)
-        return [self._number(i) for i in positions]
+    def numbers(self, positions: Sequence[int]) -> dict[int, pa.ChunkedArray]:
+        """Read the numeric ones of some columns.
 
-    def _number(self, position: int) -> pa.ChunkedArray:
+        Returns:
+            ``float32`` columns by position, with nulls where a value is missing; text is left out.
+
+        Raises:
+            InputError: A column of delimited text is mostly numbers, but a cell of it is not.
+        """
+        if not isinstance(self._content, TextTable):
+            columns = ((i, self._number(i)) for i in positions)
+            return {i: column for i, column in columns if column is not None}
+        kept = list(positions)
+        if not kept:
+            return {}
+        kinds = dict.fromkeys(kept, pa.float32())
+        found = self._content.try_read(kinds, self._has_header, MISSING)
+        if found is None:
+            # The slow way, which a table of nothing but numbers never goes.
+            texts = self._content.read(dict.fromkeys(kept, pa.large_string()), self._has_header)
+            kept = [i for i, cells in zip(kept, texts, strict=True) if not _is_text(cells)]
+            kinds = dict.fromkeys(kept, pa.float32())
+            found = self._content.read(kinds, self._has_header, MISSING) if kept else []
+        return dict(zip(kept, found, strict=True))
+
+    def _number(self, position: int) -> pa.ChunkedArray | None:
         column = undo_dictionary(self.column(position))
         kind = column.type
         if pa.types.is_null(kind):
@@ -88,10 +107,7 @@ class NodeTable:
             return column.cast(pa.uint8()).cast(pa.float32())
         numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind)
         if not numeric and not pa.types.is_decimal(kind):
-            raise InputError(
-                f"the feature column {self.names[position]!r} of {self.origin} is not numeric "
-                f"(its type is {kind}); drop it or turn it into numbers"
-            )
+            return None
         middle = column.cast(pa.float64()) if pa.types.is_decimal(kind) else column
         return middle.cast(pa.float32(), safe=False)
 
@@ -100,6 +116,14 @@ class NodeTable:
             line = self._content.line_of(row, self._has_header)
             return f"line {line:,} of {self.origin}"
         return f"row {row + 1:,} of {self.origin}"
+
+
+def _is_text(cells: pa.ChunkedArray) -> bool:
+    """Whether half of the filled cells are no numbers; fewer are mistakes in a numeric column."""
+    trimmed = pc.utf8_trim_whitespace(cells)
+    filled = trimmed.filter(pc.invert(pc.is_in(trimmed, pa.array(MISSING, pa.large_string()))))
+    count = pc.sum(pc.match_substring_regex(filled, _NUMBER)).as_py() or 0
+    return bool(0 < len(filled) >= 2 * count)
 
 
 def open_file(path: str | os.PathLike[str], what: str) -> tuple[Any, Raw, Kind]:

@@ -91,11 +91,14 @@ class TextTable:
             self._explain(error, columns, has_header, null_values)
 
     def try_read(
-        self, columns: Mapping[int, pa.DataType], has_header: bool
+        self,
+        columns: Mapping[int, pa.DataType],
+        has_header: bool,
+        null_values: Sequence[str] = (),
     ) -> list[pa.ChunkedArray] | None:
         """Read some columns, or return ``None`` if a cell is not of its type or a line is odd."""
         try:
-            return self._read_fast(columns, has_header, ())
+            return self._read_fast(columns, has_header, null_values)
         except pa.ArrowInvalid:
             return None
 
