@@ -162,10 +162,15 @@ class Run:
         write_json(self.path / NAMES_FILE, {"names": names})
         return Run(self.path, self.summary)
 
+    @property
+    def holds_graph(self) -> bool:
+        """Whether the run keeps its graph; a run of a large graph does not."""
+        return (self.path / GRAPH_FOLDER).is_dir()
+
     def graph(self) -> Graph:
         """Open the graph that the run keeps; a run of a large graph keeps none."""
         folder = self.path / GRAPH_FOLDER
-        if not folder.is_dir():
+        if not self.holds_graph:
             raise InputError(
                 f"the run {self.path} does not hold its graph (it was too large or the run is "
                 f"older); name the graph with --graph"
