@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphham.graph import Graph, Labels, build_graph
-from graphham.hierarchy import path_decode
+from graphham.hierarchy import show_paths
 from graphham.ids import NodeIds
 from graphham.result import FitResult
 
@@ -76,7 +76,8 @@ def make_result(
             )
         else:
             prediction = Labels(known.classes, codes=rng.integers(0, 3, count).astype(np.int32))
-    decoded = path_decode(members, parents) if tree else [m.argmax(1).astype("i4") for m in members]
+    evidence = [m.argmax(1).astype(np.int32) for m in members]
+    decoded = show_paths(members, parents, sums=False) if tree else evidence
     dims = (4,) * len(groups)
     return FitResult(
         ids=NodeIds.range(count) if ids is None else NodeIds(ids),
@@ -84,7 +85,7 @@ def make_result(
         layer_dims=dims,
         memberships=members,
         groups=decoded,
-        evidence=[m.argmax(1).astype(np.int32) for m in members],
+        evidence=evidence,
         parents=parents if tree else [],
         labels=known,
         prediction=prediction,

@@ -1,6 +1,7 @@
 """The estimator: scikit-learn's conventions, any kind of graph, saving and loading to the bit."""
 
 import pickle
+import shutil
 from dataclasses import replace
 
 import networkx as nx
@@ -177,10 +178,24 @@ def test_a_saved_interrupted_fit_says_so(tmp_path):
     assert loaded.save(tmp_path / "copy").summary["status"] == "interrupted"
 
 
+@pytest.mark.parametrize("graph", [GRAPH, without_features(GRAPH)], ids=["features", "none"])
+def test_a_loaded_run_explains_with_the_graph_that_it_holds(tmp_path, graph):
+    model = small().fit(graph)
+    model.save(tmp_path / "run")
+    loaded = GraphHAM.load(tmp_path / "run")
+    assert str(loaded.explain("n10")) == str(model.explain("n10"))
+    loaded = GraphHAM.load(tmp_path / "run")
+    assert loaded.groups_table().equals(model.groups_table())
+    assert loaded.boundary_nodes().equals(model.boundary_nodes())
+    again = GraphHAM.load(tmp_path / "run").save(tmp_path / "run", overwrite=True)
+    assert again.graph().fingerprint() == graph.fingerprint()
+
+
 def test_loading_without_the_graph_and_with_another(tmp_path, fitted):
     fitted.save(tmp_path / "run")
     loaded = GraphHAM.load(tmp_path / "run")
     assert_same(loaded.transform(GRAPH), fitted.result_)
+    shutil.rmtree(tmp_path / "run" / "graph")  # as in a run of a large graph
     for use in (loaded.groups_table, lambda: loaded.explain("n3"), lambda: loaded.save("x")):
         with pytest.raises(InputError, match="needs the training graph"):
             use()

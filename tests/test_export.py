@@ -1,6 +1,7 @@
 import csv
 import io
 import itertools
+import shutil
 import sys
 import types
 from dataclasses import replace
@@ -228,15 +229,24 @@ def test_a_failed_export_leaves_nothing(tmp_path: Path, monkeypatch) -> None:
     assert {p.name for p in tmp_path.iterdir()} == {"run"}
 
 
+@pytest.mark.parametrize("form", ["graphml", "pyg"])
+def test_the_graph_that_a_run_holds_need_not_be_given(tmp_path: Path, form: str) -> None:
+    run, graph = make_run(tmp_path, ids=np.arange(10))
+    given = export_run(run, tmp_path / "given", form, graph).path.read_bytes()
+    assert export_run(run, tmp_path / "held", form).path.read_bytes() == given
+
+
 def test_what_cannot_be_exported_is_said(tmp_path: Path) -> None:
     run, graph = make_run(tmp_path, ids=np.arange(10))
     with pytest.raises(InputError, match=r"'graphlm' \(did you mean 'graphml'\?\)"):
         export_run(run, tmp_path / "x", "graphlm")
-    with pytest.raises(InputError, match="give the graph of the run"):
-        export_run(run, tmp_path / "x", "graphml")
     other = replace(graph, ids=NodeIds([str(i) for i in range(10)]))
     with pytest.raises(InputError, match="not the one the run"):
         export_run(run, tmp_path / "x", "pyg", other)
+    shutil.rmtree(run.path / "graph")
+    for form in ("graphml", "pyg"):
+        with pytest.raises(InputError, match="does not hold its graph; give the graph of the run"):
+            export_run(run, tmp_path / "x", form)
     assert not (tmp_path / "x").exists()
 
 

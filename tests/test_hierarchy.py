@@ -1,10 +1,10 @@
 import json
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.cluster.hierarchy import dendrogram, fcluster, is_monotonic, is_valid_linkage
 from sklearn.metrics import adjusted_rand_score, mutual_info_score, normalized_mutual_info_score
@@ -22,6 +22,7 @@ from graphham.hierarchy import (
     majority_parents,
     nesting_score,
     path_decode,
+    show_paths,
     violation_rate,
 )
 from outputs import make_result, random_labels
@@ -101,6 +102,64 @@ def test_decoding_never_enters_a_group_without_children() -> None:
     # Group 2 of the middle and group 1 of the top lead nowhere, although both look best.
     groups = path_decode(members, [np.array([0, 1]), np.array([0, 0, 1])])
     assert [int(g[0]) for g in groups] == [1, 1, 0]
+
+
+def nested_memberships(rng, count: int, counts, parents) -> list[np.ndarray]:
+    """Random memberships in which every coarse one is the sum of its children's."""
+    out = [rng.dirichlet(np.full(counts[0], rng.choice([0.2, 1, 5])), count)]
+    for level, parent in enumerate(parents):
+        summed = np.zeros((count, counts[level + 1]))
+        np.add.at(summed.T, parent, out[-1].T)
+        out.append(summed)
+    return [m.astype(np.float32) for m in out]
+
+
+@settings(max_examples=150)
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=4), st.booleans(), st.integers(0, 2**31))
+def test_the_shown_group_is_the_strongest_and_lies_inside_the_one_above(counts, sums, seed) -> None:
+    """Over random trees, also with groups that have no children, and with tied memberships."""
+    counts = sorted(counts, reverse=True)
+    rng = np.random.default_rng(seed)
+    parents = [rng.integers(0, up, low) for low, up in pairwise(counts)]
+    if sums:
+        given = nested_memberships(rng, 30, counts, parents)
+    else:
+        given = [rng.dirichlet(np.full(k, 0.5), 30).astype(np.float32) for k in counts]
+        given = [np.concatenate([m, np.full((1, m.shape[1]), 1 / m.shape[1], "f4")]) for m in given]
+    shown = [m.copy() for m in given]
+    groups = show_paths(shown, parents, sums)
+    for level, parent in enumerate(parents):
+        np.testing.assert_array_equal(parent[groups[level]], groups[level + 1])
+    for codes, expected, member in zip(groups, path_decode(given, parents), shown, strict=True):
+        np.testing.assert_array_equal(codes, expected)
+        np.testing.assert_array_equal(codes, member.argmax(1))
+        np.testing.assert_allclose(member.sum(1), 1, atol=1e-5)
+        assert (member >= 0).all()
+    # Nothing moves where the path was the maximum already.
+    kept = np.all([m.argmax(1) == c for m, c in zip(given, groups, strict=True)], axis=0)
+    for before, after in zip(given, shown, strict=True):
+        np.testing.assert_array_equal(before[kept], after[kept])
+    if sums:
+        np.testing.assert_allclose(shown[-1], given[-1], atol=1e-6)
+        for level, parent in enumerate(parents):
+            summed = np.zeros(shown[level + 1].shape)
+            np.add.at(summed.T, parent, shown[level].T.astype(np.float64))
+            np.testing.assert_allclose(summed, shown[level + 1], atol=1e-5)
+
+
+def test_a_path_takes_the_least_share_that_makes_it_the_strongest() -> None:
+    parents = [np.array([0, 1, 1])]
+    # The pair of fine groups is stronger than the single one, but each of the two is weaker.
+    member = [np.array([[0.4, 0.32, 0.28]], "f4"), np.array([[0.4, 0.6]], "f4")]
+    groups = show_paths(member, parents, sums=True)
+    assert [int(g[0]) for g in groups] == [1, 1]
+    np.testing.assert_allclose(member[0], [[0.4, 0.4, 0.2]], atol=1e-6)
+    np.testing.assert_array_equal(member[1], np.array([[0.4, 0.6]], "f4"))
+    # Levels that are no sums: the fine level alone prefers a group outside, and gives way.
+    member = [np.array([[0.6, 0.2, 0.2]], "f4"), np.array([[0.1, 0.9]], "f4")]
+    groups = show_paths(member, parents, sums=False)
+    assert [int(g[0]) for g in groups] == [1, 1]
+    np.testing.assert_allclose(member[0], [[3 / 7, 3 / 7, 1 / 7]], atol=1e-6)
 
 
 @given(shapes, st.integers(1, 60), st.booleans())

@@ -205,6 +205,22 @@ def test_evidence_is_each_layer_alone_and_groups_follow_the_path():
         np.testing.assert_array_equal(result.evidence[level], output.evidence[level].argmax(1))
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"groups": (16, 4, 2), "dim": 24, "train.epochs": 1},
+        {"preset": "paper", "loss.walks": 2, "train.epochs": 2},
+    ],
+    ids=["tree of the model", "tree of the majority"],
+)
+def test_every_node_is_shown_in_its_strongest_group_on_every_level(settings):
+    result = fit_graph(GRAPH, small_config(settings)).result
+    for codes, member in zip(result.groups, result.memberships, strict=True):
+        np.testing.assert_array_equal(codes, member.argmax(1))
+    for level, parent in enumerate(result.parents):
+        np.testing.assert_array_equal(parent[result.groups[level]], result.groups[level + 1])
+
+
 def test_predictions_of_many_labels_name_at_least_one():
     graph, settings = KINDS["multi-label"]
     result = fit_graph(graph, small_config(settings)).result

@@ -14,7 +14,6 @@ from graphham.membership import (
     assign,
     combine_levels,
     cosine_affinity,
-    decode_path,
     gumbel_noise,
     neighbor_evidence,
     one_hot_straight_through,
@@ -210,28 +209,6 @@ def test_a_parent_without_children_gets_next_to_nothing_and_no_nan():
     found = combine_levels([lower, upper], [torch.tensor([0, 2])])
     torch.testing.assert_close(found[1], torch.tensor([[0.5, 0.0, 0.5]]))
     torch.testing.assert_close(found[0], torch.tensor([[0.5, 0.5]]))
-
-
-@settings(max_examples=40)
-@given(trees(), st.integers(1, 8), SEEDS)
-def test_decoded_groups_lie_inside_each_other(tree, nodes, seed):
-    counts, parents = tree
-    maps = [torch.from_numpy(p) for p in parents]
-    memberships = [simplex(seed + k, nodes, count) for k, count in enumerate(counts)]
-    codes = decode_path(memberships, maps)
-    assert torch.equal(codes[-1], memberships[-1].argmax(1))
-    for level, parent in enumerate(maps):
-        assert torch.equal(parent[codes[level]], codes[level + 1])
-        for i in range(nodes):
-            siblings = [k for k in range(counts[level]) if parent[k] == codes[level + 1][i]]
-            best = max(siblings, key=lambda k: float(memberships[level][i, k]))
-            assert memberships[level][i, codes[level][i]] == memberships[level][i, best]
-
-
-def test_a_group_without_children_leaves_the_finer_choice_free():
-    lower, upper = torch.tensor([[0.1, 0.9]]), torch.tensor([[0.2, 0.8]])
-    codes = decode_path([lower, upper], [torch.tensor([0, 0])])
-    assert [int(c) for c in codes] == [1, 1]
 
 
 def test_gradients_of_the_membership_functions():

@@ -4,12 +4,19 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics import accuracy_score, f1_score, log_loss, roc_auc_score
+from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
 
-from graphham.graph import build_graph
+from graphham.baselines.base import label_score
+from graphham.baselines.features import fit_features
+from graphham.baselines.training import NodeNet
+from graphham.baselines.training import _validate as validated
+from graphham.evaluate.metrics import label_metrics
+from graphham.graph import Labels, build_graph
+from graphham.multilabel import take_as_many
 from graphham.objective import Truth
 from graphham.validation import LabelValidator, LinkValidator, ranking_auc
 
@@ -53,14 +60,70 @@ def test_single_labels_are_scored_by_accuracy_then_loss():
     assert -tie == pytest.approx(log_loss(codes[rows], probability[rows], labels=range(4)))
 
 
-def test_many_labels_are_scored_by_micro_f1():
+def test_many_labels_are_scored_by_micro_f1_as_a_test_scores_them():
     rng = np.random.default_rng(1)
-    logits, wanted = rng.normal(size=(30, 4)), rng.random((30, 4)) < 0.4
-    validation = torch.arange(5, 30)
-    targets = torch.from_numpy(wanted.astype(np.float64))
-    truth = Truth(targets, torch.zeros(30, dtype=torch.bool), validation)
+    logits, targets = rng.normal(size=(30, 4)), rng.random((30, 4)) < 0.4
+    truth = many_labels(targets, first=5)
     score, _ = LabelValidator(truth).score(Fixed(logits), SimpleNamespace(blocks=[None]))
-    assert score == pytest.approx(f1_score(wanted[5:], logits[5:] > 0, average="micro"))
+    labels = sp.csr_matrix(targets[5:])
+    tested = label_metrics(labels, take_as_many(logits[5:], labels))
+    assert score == pytest.approx(tested["micro_f1"])
+    everything = Labels(tuple("abcd"), matrix=sp.csr_matrix(targets))
+    assert label_score(logits, everything, np.arange(5, 30)) == pytest.approx(score)
+
+
+def many_labels(targets, first=0):
+    """Labels whose rows from ``first`` on are for validation."""
+    nobody = torch.zeros(len(targets), dtype=torch.bool)
+    rows = torch.arange(first, len(targets))
+    return Truth(torch.from_numpy(targets.astype(np.float32)), nobody, rows)
+
+
+def test_validation_prefers_the_better_order_of_labels_to_logits_around_zero():
+    """A trained network is sure that each of many labels is rare, and still orders them rightly.
+
+    One that knows nothing has logits around zero, claims half of all labels and hits by chance.
+    """
+    rng = np.random.default_rng(2)
+    targets = np.zeros((200, 20), dtype=bool)
+    targets[np.arange(200), rng.integers(0, 20, 200)] = True
+    chance = rng.normal(size=targets.shape).astype(np.float32)
+    trained = (3.0 * targets + 0.5 * chance - 6.0).astype(np.float32)
+    truth = many_labels(targets)
+    everything = Labels(tuple(range(20)), matrix=sp.csr_matrix(targets))
+    batch = SimpleNamespace(blocks=[None])
+    for score in (
+        lambda logits: LabelValidator(truth).score(Fixed(logits), batch)[0],
+        lambda logits: label_score(1 / (1 + np.exp(-logits)), everything, np.arange(200)),
+    ):
+        assert score(trained) > 0.9
+        assert score(chance) < 0.2
+
+
+class Planted(NodeNet):
+    """A network without neighbourhoods that knows its logits, for each node by its row."""
+
+    def __init__(self, logits):
+        super().__init__(1, 0, 0, False)
+        self.logits = torch.from_numpy(logits)
+
+    def encode(self, features, blocks, generator):
+        return self.logits
+
+    def classify(self, vectors, generator):
+        return vectors
+
+
+def test_baselines_are_validated_by_the_same_rule():
+    rng = np.random.default_rng(3)
+    targets = rng.random((40, 6)) < 0.3
+    targets[:, 0] |= ~targets.any(1)
+    logits = (rng.normal(size=targets.shape) - 2).astype(np.float32)
+    graph = build_graph(np.arange(39), np.arange(1, 40), 40, features=np.eye(40, dtype=np.float32))
+    _, inputs = fit_features(graph, "none", 4, 0)
+    truth = many_labels(targets, first=10)
+    found = validated(Planted(logits), graph, inputs, truth)
+    assert found == LabelValidator(truth).score(Fixed(logits), SimpleNamespace(blocks=[None]))
 
 
 def test_links_are_scored_by_cosine_whatever_the_lengths():

@@ -57,7 +57,7 @@ def load(path: str | Path, graph: Any = None) -> GraphHAM:
     Args:
         path: The run folder.
         graph: The graph it was fitted on, in any form ``fit`` takes; ``explain`` and
-            ``groups_table`` need it.
+            ``groups_table`` need it where the run does not hold it.
     """
     from graphham.estimator import GraphHAM
 

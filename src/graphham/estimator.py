@@ -277,8 +277,8 @@ class GraphHAM:
 
         Args:
             path: The run folder.
-            graph: The training graph, needed only by ``explain``, ``groups_table`` and ``save``;
-                its rows may come in any order.
+            graph: The training graph, read only by ``explain``, ``groups_table`` and ``save``, and
+                needed only where the run does not hold it; its rows may come in any order.
         """
         run = Run.open(path)
         encoder = Encoder.from_run(run)
@@ -330,9 +330,13 @@ class GraphHAM:
 
     def _need_graph(self, what: str) -> Graph:
         self._check_fitted()
+        if self._graph is None and self._folder is not None:
+            # Read when first asked for: transforming with a loaded run needs no graph.
+            self._graph = _kept_graph(self._folder, self.ids_)
         if self._graph is None:
             raise InputError(
-                f"{what} needs the training graph; load the run with GraphHAM.load(path, graph)"
+                f"{what} needs the training graph, which the run does not hold; load it with "
+                f"GraphHAM.load(path, graph)"
             )
         return self._graph
 
@@ -343,6 +347,12 @@ class GraphHAM:
             if repr(getattr(self, name)) != repr(default)
         )
         return f"GraphHAM({shown})"
+
+
+def _kept_graph(folder: Path, ids: NodeIds) -> Graph | None:
+    """Return the graph that a run folder keeps, rows in the order of ``ids``, or ``None``."""
+    run = Run.open(folder) if folder.exists() else None
+    return _in_row_order(run.graph(), ids) if run is not None and run.keeps_graph else None
 
 
 def _in_row_order(graph: Graph, ids: NodeIds) -> Graph:

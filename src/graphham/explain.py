@@ -203,7 +203,6 @@ def _read_level(
     member = result.memberships[level - 1][row]
     codes = result.groups[level - 1]
     own = int(codes[row])
-    # The rival of the decoded group: on the path a node may sit outside its strongest membership.
     others = np.where(np.arange(len(member)) == own, -1, member)
     second = int(others.argmax()) if len(member) > 1 else None
     seen = _neighbors(result, graph, row, level, attention, table)

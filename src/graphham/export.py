@@ -57,7 +57,8 @@ def export_run(run: Run, out: str | Path, format: str, graph: Graph | None = Non
         run: The opened run.
         out: The file to write; it must not exist.
         format: One of ``parquet, csv, word2vec, graphml, pyg``.
-        graph: The graph of the run; ``graphml`` and ``pyg`` need it.
+        graph: The graph of the run, for ``graphml`` and ``pyg``; the one the run holds when not
+            given.
     """
     writers: dict[str, Callable[..., list[str]]] = {
         "parquet": _write_parquet,
@@ -71,21 +72,28 @@ def export_run(run: Run, out: str | Path, format: str, graph: Graph | None = Non
         hint = f" (did you mean {near[0]!r}?)" if near else ""
         raise InputError(f"unknown format {format!r}{hint}; choose one of {', '.join(FORMATS)}")
     if format in ("graphml", "pyg"):
-        _check_graph(run, graph, format)
+        graph = _graph_of(run, graph, format)
     path = Path(out)
     with creating(path) as temporary:
         notes = writers[format](run, temporary, graph)
     return Export(path, format, tuple(notes))
 
 
-def _check_graph(run: Run, graph: Graph | None, what: str) -> None:
+def _graph_of(run: Run, graph: Graph | None, what: str) -> Graph:
+    """Return the graph given, or the one the run holds; refuse one with other nodes."""
     if graph is None:
-        raise InputError(f"the format {what} holds the edges too; give the graph of the run")
+        if not run.keeps_graph:
+            raise InputError(
+                f"the format {what} holds the edges too, but the run {run.path} does not hold its "
+                f"graph; give the graph of the run (--graph)"
+            )
+        graph = run.graph()
     if graph.num_nodes != run.nodes.num_rows or not graph.ids.to_arrow().equals(_ids(run)):
         raise InputError(
             f"the graph given ({graph.num_nodes:,} nodes) is not the one the run {run.path} was "
             f"fitted on ({run.nodes.num_rows:,} nodes); give that one"
         )
+    return graph
 
 
 def _ids(run: Run) -> Any:
@@ -268,7 +276,7 @@ def _edges(graph: Graph) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]
     return edges, graph.weights[keep]
 
 
-def pyg_arrays(run: Run, graph: Graph) -> dict[str, npt.NDArray[Any]]:
+def pyg_arrays(run: Run, graph: Graph | None = None) -> dict[str, npt.NDArray[Any]]:
     """Gather a run and its graph as plain arrays named like the fields of a PyG ``Data``.
 
     ``edge_index`` (both directions of an undirected edge), ``edge_weight``; ``x``, or for large
@@ -280,7 +288,7 @@ def pyg_arrays(run: Run, graph: Graph) -> dict[str, npt.NDArray[Any]]:
         data = Data(**{k: v for k, v in z.items() if not k.startswith("ids")})
         text, at = bytes(z["ids_utf8"].numpy()), z["ids_offsets"]  # id i: text[at[i]:at[i+1]]
     """
-    _check_graph(run, graph, "pyg")
+    graph = _graph_of(run, graph, "pyg")
     found = run.result()
     source = np.repeat(np.arange(graph.num_nodes, dtype=np.int64), graph.degrees())
     arrays: dict[str, npt.NDArray[Any]] = {
@@ -330,8 +338,13 @@ def _write_pyg(run: Run, path: Path, graph: Graph | None) -> list[str]:
     return []
 
 
-def to_pyg(run: Run, graph: Graph) -> Any:
-    """Return the run and its graph as a ``torch_geometric.data.Data``."""
+def to_pyg(run: Run, graph: Graph | None = None) -> Any:
+    """Return the run and its graph as a ``torch_geometric.data.Data``.
+
+    Args:
+        run: The opened run.
+        graph: The graph of the run; the one the run holds when not given.
+    """
     try:
         from torch_geometric.data import Data  # type: ignore[import-not-found,unused-ignore]
     except ImportError:
@@ -340,6 +353,7 @@ def to_pyg(run: Run, graph: Graph) -> Any:
         ) from None
     import torch
 
+    graph = _graph_of(run, graph, "pyg")
     arrays = pyg_arrays(run, graph)
     ids = {k: arrays.pop(k) for k in list(arrays) if k.startswith("ids")}
     fields = {k: torch.from_numpy(np.array(v)) for k, v in arrays.items()}

@@ -25,6 +25,7 @@ from graphham.nesting import (
     majority_parents,
     nesting_score,
     path_decode,
+    show_paths,
     table_majority,
     table_nesting,
     violation_rate,
@@ -45,6 +46,7 @@ __all__ = [
     "majority_parents",
     "nesting_score",
     "path_decode",
+    "show_paths",
     "violation_rate",
 ]
 

@@ -19,9 +19,9 @@ from graphham.graph import Graph, Labels
 from graphham.ids import NodeIds
 from graphham.inputs import FeatureMap, NodeInputs
 from graphham.layerwise import LayerWise, Reading
-from graphham.membership import combine_levels, decode_path
+from graphham.membership import combine_levels
 from graphham.model import Batch, GraphHAMNet
-from graphham.nesting import majority_parents
+from graphham.nesting import majority_parents, show_paths
 from graphham.opinions import Opinions
 from graphham.parallel.ranks import ALONE, SPAN, Ranks
 from graphham.result import FitResult
@@ -189,7 +189,6 @@ def make_result(
             for level, (low, high) in enumerate(itertools.pairwise(evidence))
         ]
     maps = [torch.from_numpy(p.astype(np.int64)) for p in parents]
-    groups = [np.empty(n, dtype=np.int32) for _ in counts]
     for first in range(0, n, SPAN):
         part = slice(first, first + SPAN)
         for level in range(len(counts)):
@@ -197,11 +196,9 @@ def make_result(
             state[:] = F.normalize(torch.from_numpy(np.ascontiguousarray(state)), dim=1).numpy()
         said = [torch.from_numpy(level[part]) for level in logs]
         held = combine_levels(said, maps) if model.is_seeded else [level.exp() for level in said]
-        held = [level / level.sum(1, keepdim=True) for level in held]
-        for level, codes in enumerate(decode_path(held, maps)):
-            groups[level][part] = codes.numpy()
         for level, values in enumerate(held):
-            logs[level][part] = values.numpy()
+            logs[level][part] = (values / values.sum(1, keepdim=True)).numpy()
+    groups = show_paths(logs, parents, sums=model.is_seeded)
     return FitResult(
         ids=graph.ids,
         embedding=reading.states,

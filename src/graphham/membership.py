@@ -156,21 +156,3 @@ def _sum_children(up: Tensor, parent: Tensor, count: int) -> tuple[Tensor, Tenso
     sums = torch.zeros_like(shift).index_add(1, parent, parts)
     childless = torch.bincount(parent, minlength=count) == 0
     return sums.masked_fill(childless, 1.0).log() + shift, parts / sums[:, parent]
-
-
-def decode_path(memberships: Sequence[Tensor], parents: Sequence[Tensor]) -> list[Tensor]:
-    """Return per level the ``(nodes,)`` group of each node, chosen from the top down.
-
-    The coarsest group is the strongest one; every finer one is the strongest child of the group
-    above it, so fine groups lie inside coarse ones by construction. A coarse group without
-    children leaves the finer choice free.
-    """
-    out = [memberships[-1].argmax(dim=1)]
-    for level in range(len(memberships) - 2, -1, -1):
-        if level >= len(parents):
-            out.append(memberships[level].argmax(dim=1))
-            continue
-        allowed = parents[level][None, :] == out[-1][:, None]
-        allowed |= ~allowed.any(dim=1, keepdim=True)
-        out.append(memberships[level].masked_fill(~allowed, -1.0).argmax(dim=1))
-    return out[::-1]

@@ -140,6 +140,82 @@ def path_decode(
     return groups
 
 
+def show_paths(
+    memberships: Sequence[npt.NDArray[Any]], parents: Sequence[npt.NDArray[Any]], sums: bool
+) -> list[Codes]:
+    """Decode every node's path and make it the maximum of the memberships, which change in place.
+
+    Two rules cannot both hold for memberships as a model gives them: the group shown is the
+    strongest, and fine groups lie inside coarse ones. With shares 0.4 | 0.3, 0.3 the strongest fine
+    group lies outside the strongest coarse one. The coarse level is right, because it pools the
+    evidence of all its children; :func:`path_decode` follows it. Where the path is not the maximum,
+    its group gets the least share that makes it so. Such a node ends as a tie between the two
+    groups, which is what it is; every other row keeps its bits.
+
+    Args:
+        memberships: Per level ``(num_nodes, num_groups)`` float32 rows on the simplex, fine to
+            coarse.
+        parents: Per level but the last ``(num_groups,)`` parent in the next level.
+        sums: Whether a coarse membership is the sum of its children's. Then the share comes from
+            the siblings of the group, so that the sums stay: its parent is at least as strong as
+            any other group, so they always have enough. Otherwise each level is a distribution of
+            its own, and all other groups give in proportion.
+
+    Returns:
+        Per level ``(num_nodes,)`` groups: the argmax of each changed membership, nested exactly.
+    """
+    groups = path_decode(memberships, parents)
+    for start in range(0, len(memberships[0]), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        strays = np.zeros(len(memberships[0][part]), dtype=bool)
+        for values, codes in zip(memberships, groups, strict=True):
+            strays |= values[part].argmax(axis=1) != codes[part]
+        if strays.any():
+            _lift_paths(memberships, parents, groups, start + np.flatnonzero(strays), sums)
+    return groups
+
+
+def _lift_paths(
+    memberships: Sequence[npt.NDArray[Any]],
+    parents: Sequence[npt.NDArray[Any]],
+    groups: Sequence[Codes],
+    rows: npt.NDArray[np.int64],
+    sums: bool,
+) -> None:
+    """Make the groups of some rows the strongest of their memberships, coarse levels first."""
+    each = np.arange(len(rows))
+    change: npt.NDArray[np.float64] | None = None  # of the level above: new shares / old ones
+    for level in range(len(memberships) - 1, -1, -1):
+        old = memberships[level][rows].astype(np.float64)
+        own = groups[level][rows]
+        givers = np.ones(old.shape, dtype=bool)
+        new = old.copy()
+        if sums and change is not None:
+            parent = np.asarray(parents[level])
+            new *= change[:, parent]
+            givers = parent[None, :] == groups[level + 1][rows][:, None]
+        givers[each, own] = False
+        others = new.copy()
+        others[each, own] = 0
+        taken = np.where(givers, new, 0).sum(axis=1)
+        rival = others.max(axis=1)
+        if not sums or change is None:
+            # The rival gives too, so the two meet below where it stood.
+            rival = rival * (new[each, own] + taken) / np.maximum(taken + rival, 1e-300)
+        lift = np.clip(rival - new[each, own], 0, taken)
+        left = np.divide(taken - lift, taken, out=np.ones_like(taken), where=taken > 0)
+        new = np.where(givers, new * left[:, None], new)
+        new[each, own] += lift
+        change = np.divide(new, old, out=np.ones_like(new), where=old > 0)
+        stored = new.astype(np.float32)
+        own_values = stored[each, own]
+        stored[each, own] = 0
+        # One step of float32 above the rival: a tie would go to the group with the lower number.
+        above = np.nextafter(stored.max(axis=1), np.float32(2))
+        stored[each, own] = np.maximum(own_values, above)
+        memberships[level][rows] = stored
+
+
 def label_scores(groups: npt.NDArray[Any], labels: Labels) -> dict[str, Any]:
     """Compare groups with known classes: NMI (arithmetic mean), adjusted Rand index and purity.
 

@@ -6,6 +6,7 @@ import itertools
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -19,6 +20,7 @@ from graphham.keys import derive_key, numpy_generator
 from graphham.losses import class_loss, constraint_loss, entropy_loss, use_losses
 from graphham.membership import one_hot_straight_through
 from graphham.model import GraphHAMNet, Output
+from graphham.multilabel import ranked_micro_f1
 from graphham.ops.rows import take_rows
 
 # With labels to train on at fewer nodes than this share, they are few.
@@ -95,6 +97,8 @@ class Truth:
     def score(self, logits: Tensor) -> tuple[float, float]:
         """Return accuracy (micro-F1 for several labels) on the validation rows, and minus the loss.
 
+        Several labels are predicted as a test predicts them: as many as a node has.
+
         Args:
             logits: ``(validation rows, num_classes)``.
         """
@@ -102,9 +106,8 @@ class Truth:
         loss = float(class_loss(logits, wanted))
         if not self.is_multi:
             return float((logits.argmax(1) == wanted).float().mean()), -loss
-        said = logits > 0
-        hits = float((said & (wanted > 0)).sum())
-        return 2 * hits / max(float(said.sum() + wanted.sum()), 1.0), -loss
+        labels = sp.csr_matrix(wanted.cpu().numpy() > 0)
+        return ranked_micro_f1(logits.detach().cpu().numpy(), labels), -loss
 
 
 def _checked_rows(given: object, num_nodes: int) -> Tensor:

@@ -209,10 +209,6 @@ def export_over_a_file(folder: Path) -> tuple[list[str], str]:
     return ["export", "runs/none", "--out", _edges(folder, "keep me", "v.csv")], "v.csv"
 
 
-def export_without_graph(folder: Path) -> tuple[list[str], str]:
-    return ["export", "runs/none", "--out", "v.graphml"], "--graph"
-
-
 def export_without_run(folder: Path) -> tuple[list[str], str]:
     return ["export", "runs/none", "--out", "v.csv"], "runs/none"
 

@@ -91,6 +91,8 @@ def test_export_follows_the_name_of_the_file(graphham: Graphham, tmp_path: Path,
     assert pq.read_table(tmp_path / "v.parquet").num_rows == 30
     assert graphham("export", "run", "--out", "v.txt").code == 0
     assert (tmp_path / "v.txt").read_text().splitlines()[0] == f"30 {run.embedding.shape[1]}"
+    assert graphham("export", "run", "--out", "v.graphml").code == 0  # the run holds the graph
+    assert graphham("export", "run", "--out", "v.npz").code == 0
     assert graphham("export", "run", "--out", "v.data").code == 2
     assert graphham("export", "run", "--format", "csv", "--out", "v.data").code == 0
     assert (tmp_path / "v.data").read_text().startswith('"id","dim_0"')

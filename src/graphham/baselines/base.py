@@ -15,6 +15,7 @@ import numpy.typing as npt
 from graphham.errors import InputError
 from graphham.graph import Graph, Labels
 from graphham.ids import NodeIds
+from graphham.multilabel import ranked_micro_f1
 from graphham.result import refuse_not_finite
 
 if TYPE_CHECKING:
@@ -352,14 +353,13 @@ def cosines(vectors: Floats, pairs: Rows) -> npt.NDArray[np.float64]:
     return out
 
 
-def label_score(scores: npt.NDArray[Any], labels: Labels, rows: Rows, threshold: float) -> float:
+def label_score(scores: npt.NDArray[Any], labels: Labels, rows: Rows) -> float:
     """Return accuracy (single-label) or micro-F1 (multi-label) of class scores on some rows.
 
     Args:
         scores: ``(num_nodes, num_classes)``.
         labels: The truth; rows with unknown labels are left out.
         rows: Rows to score.
-        threshold: A multi-label class counts as predicted above this.
     """
     rows = rows[labels.known[rows]]
     if not len(rows):
@@ -367,8 +367,7 @@ def label_score(scores: npt.NDArray[Any], labels: Labels, rows: Rows, threshold:
     if labels.codes is not None:
         return float((scores[rows].argmax(1) == labels.codes[rows]).mean())
     assert labels.matrix is not None
-    said, wanted = scores[rows] > threshold, labels.matrix[rows].toarray().astype(bool)
-    return 2 * float((said & wanted).sum()) / max(float(said.sum() + wanted.sum()), 1.0)
+    return ranked_micro_f1(scores[rows], labels.matrix[rows])
 
 
 def checked_rows(rows: Any, graph: Graph, what: str) -> Rows | None:

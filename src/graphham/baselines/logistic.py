@@ -109,7 +109,7 @@ def fit_logistic(
         found = Classifier(weight, bias, float(strength), None)
         if not len(validation_rows):
             return found
-        score = label_score(found.scores(inputs, is_multi), labels, validation_rows, 0.5)
+        score = label_score(found.scores(inputs, is_multi), labels, validation_rows)
         if best is None or score > (best.validation or 0.0):
             best = Classifier(weight, bias, float(strength), score)
     assert best is not None

@@ -359,10 +359,4 @@ def _validate(net: NodeNet, graph: Graph, inputs: NodeInputs, truth: Truth) -> t
     net.eval()
     with torch.no_grad():
         logits = net.classify(encode_all(net, graph, inputs)[truth.validation], None)
-    wanted = truth.targets[truth.validation]
-    loss = float(class_loss(logits, wanted))
-    if not truth.is_multi:
-        return float((logits.argmax(1) == wanted).float().mean()), -loss
-    said = logits > 0
-    hits = float((said & (wanted > 0)).sum())
-    return 2 * hits / max(float(said.sum() + wanted.sum()), 1.0), -loss
+    return truth.score(logits)

@@ -177,7 +177,7 @@ def export(
         typer.Option(
             "--graph",
             metavar="GRAPH",
-            help="The graph of the run; graphml and pyg hold its edges too.",
+            help="The graph, for graphml and pyg, where the run does not hold it.",
         ),
     ] = None,
     features: FeaturesOption = None,
@@ -193,14 +193,12 @@ def export(
 
     Examples:
       graphham export runs/cora --format word2vec --out cora.txt
-      graphham export runs/cora --format graphml --graph cora --out cora.graphml
+      graphham export runs/cora --format graphml --out cora.graphml
     """
     path = Path(out)
     chosen = form or _FORMAT_OF_SUFFIX.get(path.suffix.lower())
     if chosen is None:
         raise InputError(f"the name {out} does not tell the format; give --format")
-    if chosen in ("graphml", "pyg") and graph is None:
-        raise InputError(f"the format {chosen} holds the edges too; name the graph with --graph")
     refuse_existing(path, _ADVICE)
 
     from graphham.console import Screen

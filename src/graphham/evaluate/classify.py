@@ -13,10 +13,11 @@ import scipy.sparse as sp
 from graphham.errors import InputError
 from graphham.evaluate.choosing import Choice, choose
 from graphham.evaluate.hierarchies import method_hierarchy
-from graphham.evaluate.metrics import class_metrics, label_metrics, take_as_many
+from graphham.evaluate.metrics import class_metrics, label_metrics
 from graphham.evaluate.sharing import Fits, classified
 from graphham.evaluate.splits import NodeSplit, as_separate_labels, hide_labels, node_split
 from graphham.graph import Graph, Labels
+from graphham.multilabel import take_as_many
 
 if TYPE_CHECKING:
     from graphham.baselines.base import Method

@@ -59,16 +59,6 @@ def label_metrics(truth: sp.csr_matrix, said: sp.csr_matrix) -> dict[str, float]
     }
 
 
-def take_as_many(scores: Scores, truth: sp.csr_matrix) -> sp.csr_matrix:
-    """Predict for each node as many labels as it has, the best-scored ones (A7)."""
-    counts = np.diff(truth.indptr)
-    order = np.argsort(-scores, axis=1, kind="stable")
-    rows = np.repeat(np.arange(len(scores)), counts)
-    place = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    columns = order[rows, place]
-    return sp.csr_matrix((np.ones(len(rows), dtype=bool), (rows, columns)), shape=scores.shape)
-
-
 def link_metrics(scores: Scores, scale: int = SCALE) -> dict[str, float]:
     """Score ranked links; ties count half, a NaN score ranks last.
 
