@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-slow lint format docs docs-tables bench bench-peers clean
+.PHONY: demo test test-slow lint format docs docs-tables wheel-check bench bench-peers clean
 
 # Reinstalls only when the dependency lists change; the package itself is an editable install.
 $(READY): pyproject.toml constraints.txt
@@ -15,11 +15,10 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)
 	$(BIN)/graphham demo
 
-test: $(READY)
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+# What CI runs: the quick checks first, then the tests, then what a user installs and reads.
+test: lint
 	$(BIN)/python -m pytest -n 2
+	$(MAKE) wheel-check docs
 
 test-slow: $(READY)
 	$(BIN)/python -m pytest -n 2 -m slow
@@ -28,6 +27,7 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 format: $(READY)
 	$(BIN)/ruff check --fix .
@@ -41,6 +41,10 @@ $(VENV)/.docs-ready: $(READY)
 docs: $(VENV)/.docs-ready
 	$(BIN)/python -m sphinx -W --keep-going -q docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
+
+# The wheel without extras in an environment of its own, which is kept in .venv-wheel.
+wheel-check: $(READY)
+	$(BIN)/python scripts/wheel_check.py
 
 # Every table in README.md and docs/ that comes from stored results or from the settings.
 docs-tables: $(READY)
@@ -56,4 +60,4 @@ bench-peers: $(READY)
 	$(BIN)/python -m benchmarks peers --again
 
 clean:
-	rm -rf $(VENV) docs/_build .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .venv-wheel docs/_build .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
