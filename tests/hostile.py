@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from graphham.graph import Labels, build_graph
 from graphham.runs import Run, start_run
-from outputs import HOSTILE, make_result
+from tests.outputs import HOSTILE, make_result
 
 ATTACKS = [
     "<script>window.hacked=1</script>",

@@ -12,8 +12,8 @@ from graphham.blocks import Block
 from graphham.errors import InputError
 from graphham.inputs import FeatureRows
 from graphham.ops import SparseMatrix
-from reference import model as slow
-from reference.graphs import planted, random_graph
+from tests.reference import model as slow
+from tests.reference.graphs import planted, random_graph
 
 
 def make_layer(seed, in_dim=4, out_dim=3, groups=3, heads=2, dtype=torch.float64, **options):

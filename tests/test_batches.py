@@ -10,7 +10,7 @@ from graphham.config import InputConfig
 from graphham.graph import build_graph
 from graphham.inputs import fit_inputs
 from graphham.planning import plan_fit
-from reference.graphs import planted, relinked, small_config, with_features
+from tests.reference.graphs import planted, relinked, small_config, with_features
 
 GRAPH = planted().graph
 

@@ -11,7 +11,7 @@ from graphham.context import ContextDecoder, ContextTable
 from graphham.membership import one_hot_straight_through
 from graphham.parallel.ranks import ALONE
 from graphham.parallel.tables import RowShards
-from reference import model as slow
+from tests.reference import model as slow
 
 NODES, GROUPS, DIM = 7, 3, 4
 

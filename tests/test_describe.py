@@ -16,7 +16,7 @@ from graphham.describe import (
 )
 from graphham.errors import InputError
 from graphham.graph import Labels
-from outputs import HOSTILE, make_graph, make_result
+from tests.outputs import HOSTILE, make_graph, make_result
 
 
 def features(*names: str, score: float = 1.0) -> list[TypicalFeature]:

@@ -7,9 +7,11 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
+import graphham
 from graphham.config import ModelConfig, make_config, setting_names
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -165,8 +167,11 @@ def _prose(page: Path) -> str:
 
 
 def _resolve(name: str) -> object:
-    module, *rest = name.split(".")
-    value: object = importlib.import_module(f"graphham.{module}")
-    for part in rest:
-        value = getattr(value, part)
+    """Find what a dotted name relative to the package stands for, modules first."""
+    value: object = graphham
+    for part in name.split("."):
+        if isinstance(value, ModuleType) and not hasattr(value, part):
+            value = importlib.import_module(f"{value.__name__}.{part}")
+        else:
+            value = getattr(value, part)
     return value

@@ -16,7 +16,7 @@ from graphham.errors import InputError
 from graphham.ids import NodeIds
 from graphham.runs import Run
 from graphham.trainer import Silent
-from reference.graphs import multi_labelled, planted, with_features, without_features
+from tests.reference.graphs import multi_labelled, planted, with_features, without_features
 
 TRUTH = planted()
 GRAPH = replace(TRUTH.graph, ids=NodeIds([f"n{7 * i + 3}" for i in range(180)]))

@@ -11,7 +11,7 @@ from graphham.errors import InputError
 from graphham.explain import Explanation, NodeAttention, explain_node
 from graphham.graph import Graph
 from graphham.result import FitResult
-from outputs import HOSTILE, make_graph, make_result
+from tests.outputs import HOSTILE, make_graph, make_result
 
 
 def attend(graph: Graph, row: int, levels: int, seed: int = 0) -> list[NodeAttention]:

@@ -22,7 +22,7 @@ from graphham.export import FORMATS, export_run, to_pyg
 from graphham.graph import Graph
 from graphham.ids import NodeIds
 from graphham.runs import Run, start_run
-from outputs import HOSTILE, make_graph, make_result
+from tests.outputs import HOSTILE, make_graph, make_result
 
 
 def make_run(folder: Path, ids=HOSTILE, **parts) -> tuple[Run, Graph]:

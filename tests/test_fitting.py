@@ -16,7 +16,7 @@ from graphham.inputs import fit_inputs
 from graphham.planning import _by_size, default_groups, estimate_memory, plan_fit
 from graphham.store import open_store, write_store
 from graphham.trainer import Silent
-from reference.graphs import (
+from tests.reference.graphs import (
     multi_labelled,
     planted,
     relinked,

@@ -25,7 +25,7 @@ from graphham.hierarchy import (
     show_paths,
     violation_rate,
 )
-from outputs import make_result, random_labels
+from tests.outputs import make_result, random_labels
 
 codes = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2)), min_size=1, max_size=40).map(
     lambda pairs: tuple(np.array(pairs, dtype=np.int32).T)

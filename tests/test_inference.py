@@ -19,7 +19,7 @@ from graphham.inference import (
     level_states,
     node_attention,
 )
-from reference.graphs import (
+from tests.reference.graphs import (
     multi_labelled,
     planted,
     relinked,

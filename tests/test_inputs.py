@@ -22,7 +22,7 @@ from graphham.inputs import (
 )
 from graphham.ops import SparseMatrix
 from graphham.spectral import main_directions, structural_features
-from reference.graphs import planted, random_graph, relinked, with_features, without_features
+from tests.reference.graphs import planted, random_graph, relinked, with_features, without_features
 
 GRAPH = planted().graph
 

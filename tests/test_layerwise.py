@@ -9,7 +9,7 @@ from graphham.graph import build_graph
 from graphham.inference import ROUNDS, full_batch
 from graphham.layerwise import LayerWise
 from graphham.parallel.ranks import Ranks
-from reference.graphs import planted, relinked, small_config, with_features
+from tests.reference.graphs import planted, relinked, small_config, with_features
 
 GRAPH = planted().graph
 

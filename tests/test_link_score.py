@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from graphham.link_score import LinkClues, LinkWeights
-from reference.graphs import planted, without_features
+from tests.reference.graphs import planted, without_features
 
 GRAPH = planted().graph
 

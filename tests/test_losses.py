@@ -16,7 +16,7 @@ from graphham.losses import (
     skipgram_loss,
     violation_mass,
 )
-from reference import model as slow
+from tests.reference import model as slow
 
 SEEDS = st.integers(0, 10**6)
 

@@ -19,7 +19,7 @@ from graphham.mapped import (
 )
 from graphham.spectral import main_directions
 from graphham.store import open_store, write_store
-from reference.graphs import planted, small_config
+from tests.reference.graphs import planted, small_config
 
 TRUTH = planted(300, features="gaussian", dim=20)
 TABLE = TRUTH.graph.features * np.float32(3) + np.float32(5)

@@ -18,8 +18,8 @@ from graphham.membership import (
     neighbor_evidence,
     one_hot_straight_through,
 )
-from reference import model as slow
-from reference.graphs import random_graph
+from tests.reference import model as slow
+from tests.reference.graphs import random_graph
 
 SEEDS = st.integers(0, 10**6)
 

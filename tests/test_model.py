@@ -17,8 +17,8 @@ from graphham.model import Batch, GraphHAMNet
 from graphham.objective import Truth, loss_parts, total_loss
 from graphham.sampling import NeighborSampler
 from graphham.seeding import Seeds
-from reference import model as slow
-from reference.graphs import random_graph
+from tests.reference import model as slow
+from tests.reference.graphs import random_graph
 
 NODES, WIDE, DIFFUSED = 8, 5, 3
 

@@ -20,8 +20,8 @@ from graphham.membership import one_hot_straight_through
 from graphham.objective import Truth, loss_parts, total_loss
 from graphham.planning import plan_fit
 from graphham.seeding import find_seeds
-from reference import model as slow
-from reference.graphs import (
+from tests.reference import model as slow
+from tests.reference.graphs import (
     multi_labelled,
     planted,
     relinked,

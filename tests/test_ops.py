@@ -13,7 +13,7 @@ from graphham import ops
 from graphham.blocks import Block
 from graphham.errors import InputError
 from graphham.ops import reference
-from reference import ops as slow
+from tests.reference import ops as slow
 
 
 @st.composite

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from graphham.errors import InputError
 from graphham.graph import Labels
 from graphham.result import FitResult, concentration, nodes_table, result_from_table
-from outputs import HOSTILE, make_result
+from tests.outputs import HOSTILE, make_result
 
 
 def same_labels(a: FitResult, b: FitResult) -> bool:

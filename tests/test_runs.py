@@ -20,7 +20,7 @@ from graphham.checkpoints import read_tensors, write_tensors
 from graphham.errors import InputError
 from graphham.result import FitResult
 from graphham.runs import Run, RunWriter, resume_run, start_run
-from outputs import HOSTILE, make_graph, make_result
+from tests.outputs import HOSTILE, make_graph, make_result
 
 CONFIG = {"seed": 3, "model": {"groups": (6, 3), "dim": 8, "dropout": None}, "path": Path("a/b")}
 FILES = {
@@ -531,7 +531,7 @@ def test_shared_and_half_precision_tensors_are_saved(tmp_path: Path) -> None:
 FINISHER = """
 import sys
 sys.path.insert(0, sys.argv[2])
-from outputs import make_graph, make_result
+from tests.outputs import make_graph, make_result
 from graphham.runs import start_run
 result = make_result(40)
 graph = make_graph(result)

@@ -8,7 +8,7 @@ from sklearn.metrics import normalized_mutual_info_score
 
 from graphham import seeding
 from graphham.seeding import _link_tables, _share_out, find_seeds
-from reference.graphs import planted, random_graph, relinked
+from tests.reference.graphs import planted, random_graph, relinked
 
 
 def noisy_states(truth, seed, noise=0.8, dim=12):

@@ -10,7 +10,7 @@ from graphham.inputs import fit_inputs
 from graphham.planning import plan_fit
 from graphham.runs import Run
 from graphham.trainer import Silent, Trainer, collapse_notes, make_optimizer
-from reference.graphs import multi_labelled, planted, small_config, with_features
+from tests.reference.graphs import multi_labelled, planted, small_config, with_features
 
 GRAPH = planted().graph
 SAMPLED = {"train.batch": "sampled", "train.batch_size": 64, "train.fanouts": (5, 4)}

@@ -11,7 +11,7 @@ import pytest
 
 from graphham.runs import Run, start_run
 from graphham.store import open_store
-from outputs import make_graph, make_result
+from tests.outputs import make_graph, make_result
 
 from .conftest import Graphham, contents
 

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from graphham.config import make_config
 from graphham.fitting import fit_graph
 from graphham.graph import Labels, build_graph
-from reference.graphs import (
+from tests.reference.graphs import (
     SMALL,
     multi_labelled,
     planted,

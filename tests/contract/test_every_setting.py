@@ -8,7 +8,7 @@ import pytest
 
 from graphham.config import InputConfig, LossConfig, ModelConfig, make_config
 from graphham.fitting import fit_graph
-from reference.graphs import SMALL, planted, with_features
+from tests.reference.graphs import SMALL, planted, with_features
 
 GRAPH = planted().graph
 SKIPGRAM = {"loss.context": "skipgram", "loss.walks": 2}

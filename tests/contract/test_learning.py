@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 from graphham.config import make_config
 from graphham.fitting import fit_graph
 from graphham.planted import planted_hierarchy
-from reference.graphs import without_features
+from tests.reference.graphs import without_features
 
 QUICK = {"groups": (12, 3), "dim": 32, "train.epochs": 30}
 EASY, MIDDLE, HARD = (0.7, 0.2, 0.1), (0.5, 0.33, 0.17), (0.4, 0.3, 0.3)

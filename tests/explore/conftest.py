@@ -15,7 +15,7 @@ from graphham.fitting import fit_to_run
 from graphham.graph import Labels, build_graph
 from graphham.ids import NodeIds
 from graphham.planted import planted_hierarchy
-from hostile import write_hostile_run
+from tests.hostile import write_hostile_run
 
 FLAGS = [
     "--no-sandbox",

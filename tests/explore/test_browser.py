@@ -14,7 +14,7 @@ from graphham.explore.export import export_static
 from graphham.explore.launch import RunningExplorer
 from graphham.report import write_report
 from graphham.saved import Run
-from hostile import ATTACKS
+from tests.hostile import ATTACKS
 
 from .conftest import PATIENCE, Tab
 

@@ -15,7 +15,7 @@ import pytest
 from graphham.config import make_config
 from graphham.fitting import fit_to_run
 from graphham.store import open_store, write_store
-from reference.graphs import planted
+from tests.reference.graphs import planted
 
 BASE = {
     "groups": (6, 2),

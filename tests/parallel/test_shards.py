@@ -14,7 +14,7 @@ from graphham.parallel.ranks import ALONE, Ranks
 from graphham.parallel.tables import RowShards
 from graphham.planning import plan_fit
 from graphham.trainer import Trainer
-from reference.graphs import planted, small_config
+from tests.reference.graphs import planted, small_config
 
 GRAPH = planted().graph
 SHARDED = {

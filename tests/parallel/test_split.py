@@ -190,7 +190,7 @@ def test_parts_take_room_for_their_own_nodes_only(stores):
 def test_a_split_fit_is_the_fit_of_the_whole_store(preset, stores, tmp_path, monkeypatch):
     from graphham import inputs
     from graphham.runs import Run
-    from parallel.test_jobs import alone, command, run
+    from tests.parallel.test_jobs import alone, command, run
 
     settings = {
         "preset": preset,
@@ -226,7 +226,7 @@ def test_a_split_fit_is_the_fit_of_the_whole_store(preset, stores, tmp_path, mon
 def test_what_parts_cannot_do_is_refused(stores, tmp_path, monkeypatch):
     from graphham.config import make_config
     from graphham.parallel.split import check_split
-    from parallel.test_jobs import command, run
+    from tests.parallel.test_jobs import command, run
 
     whole, halves = stores
     part = open_part(halves, 0, 2)

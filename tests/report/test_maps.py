@@ -12,7 +12,7 @@ from graphham.errors import InputError
 from graphham.neighbors import CellSearch, all_nearest, nearest_to
 from graphham.projection import pca_map, place, place_on_map, read_map, run_map, tsne_map
 from graphham.runs import Run, start_run
-from outputs import make_graph, make_result
+from tests.outputs import make_graph, make_result
 
 
 def blobs(count: int, groups: int = 4, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -16,8 +16,8 @@ from graphham.report import RunView, figures, plotlyjs, write_report
 from graphham.report.palette import group_colors, spread
 from graphham.report.text import one_line, plot_text
 from graphham.runs import Run, start_run
-from hostile import ATTACKS, write_hostile_run
-from outputs import make_graph, make_result
+from tests.hostile import ATTACKS, write_hostile_run
+from tests.outputs import make_graph, make_result
 
 
 def write_run(place: Path, **about: Any) -> Run:
