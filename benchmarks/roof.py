@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.measure import Sample, Side, timed
-from graphham.jit import Array, jit, prefetch
+from graphham.system.jit import Array, jit, prefetch
 
 TRIAD, GATHER = "roof: triad", "roof: random rows"
 # Large enough that neither array stays in a last-level cache of 32 MiB.

@@ -31,7 +31,7 @@ from graphham.layerwise import LayerWise
 from graphham.planning import plan_fit
 from graphham.seeding import Seeds
 from graphham.store import open_store
-from graphham.threads import single_threaded
+from graphham.system.threads import single_threaded
 from graphham.trainer import Trainer
 
 

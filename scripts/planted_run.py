@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from graphham.atomic import write_bytes
 from graphham.config import make_config
 from graphham.fitting import _make_model, peak_memory, start_parameters
 from graphham.graph import Labels
@@ -35,7 +34,8 @@ from graphham.planted import planted_hierarchy
 from graphham.runs import resume_run, start_run
 from graphham.sampling import NeighborSampler
 from graphham.store import is_store, open_store, write_store
-from graphham.threads import single_threaded
+from graphham.system.atomic import write_bytes
+from graphham.system.threads import single_threaded
 from graphham.trainer import Silent, Trainer
 
 ROOT = Path(__file__).resolve().parents[1]

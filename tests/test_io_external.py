@@ -22,8 +22,8 @@ from graphham.graph import Graph
 from graphham.io import read_graph, sorting
 from graphham.io.external import expand_paths, read_external
 from graphham.io.idtable import IdTable
-from graphham.scratch import scratch_beside
 from graphham.store import is_store, open_store, write_store
+from graphham.system.scratch import scratch_beside
 
 _WORDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30)
 _SHORT = st.sampled_from(["a", "b", "é", "u12", "x" * 15, "x" * 16, "y" + "x" * 15, "日本", "0"])
@@ -266,7 +266,7 @@ def test_ids_that_do_not_fit_are_refused(tmp_path: Path) -> None:
 def test_progress_only_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the bar is told never falls and every stage ends complete."""
     from graphham.cli.ingest import IngestProgress
-    from graphham.console import Screen
+    from graphham.system.console import Screen
 
     monkeypatch.setattr(sorting, "_CHUNK", 100)
     monkeypatch.setattr(sorting, "_RANGE", 200)

@@ -5,7 +5,6 @@ import pytest
 import torch
 
 from graphham import inputs
-from graphham.buffers import Buffers
 from graphham.config import InputConfig
 from graphham.draws import Draws, dropout
 from graphham.fitting import fit_graph
@@ -19,6 +18,7 @@ from graphham.mapped import (
 )
 from graphham.spectral import main_directions
 from graphham.store import open_store, write_store
+from graphham.system.buffers import Buffers
 from tests.reference.graphs import planted, small_config
 
 TRUTH = planted(300, features="gaussian", dim=20)

@@ -6,9 +6,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphham.jit import jit
 from graphham.ops.sources import assign_sources
 from graphham.ops.tiles import COLUMNS, ROWS, add_tile
+from graphham.system.jit import jit
 
 
 def drawn(rng, *shape):

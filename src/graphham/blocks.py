@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphham.errors import InputError
-from graphham.jit import Array, frozen, jit, mix, unit
+from graphham.system.jit import Array, frozen, jit, mix, unit
 
 if TYPE_CHECKING:
     import torch

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from graphham.atomic import replacing, write_json
 from graphham.errors import InputError
+from graphham.system.atomic import replacing, write_json
 
 POINTER = "checkpoint.json"
 FORMAT = "graphham-checkpoint"

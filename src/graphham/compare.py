@@ -182,7 +182,7 @@ def write_comparison(found: Comparison, out: str | Path) -> Path:
 
         write_page(comparison_page(found), path, may_replace=False)
         return path
-    from graphham.atomic import creating
+    from graphham.system.atomic import creating
 
     if suffix not in (".csv", ".parquet"):
         raise InputError(f"{path} ends in none of .html, .csv and .parquet; name the file so")

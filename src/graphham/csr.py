@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from graphham.jit import jit
+from graphham.system.jit import jit
 
 Pairs = npt.NDArray[np.int64]
 

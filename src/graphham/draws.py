@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from graphham.jit import Array, exact, jit
 from graphham.keys import torch_generator
 from graphham.ops.attention import new_tensor, readable, runs_reference
+from graphham.system.jit import Array, exact, jit
 
 _WORDS = 624
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from graphham.atomic import plain
 from graphham.describe import features_of
 from graphham.errors import InputError
 from graphham.graph import Graph
 from graphham.result import FitResult
+from graphham.system.atomic import plain
 
 if TYPE_CHECKING:
     import pyarrow as pa

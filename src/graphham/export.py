@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from graphham.atomic import creating
 from graphham.errors import InputError
 from graphham.result import rows_to_lists
+from graphham.system.atomic import creating
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -34,7 +34,7 @@ from graphham.parallel.split import SplitSampler, check_split
 from graphham.parallel.tables import RowShards
 from graphham.planning import Plan, plan_fit
 from graphham.result import FitResult
-from graphham.threads import single_threaded
+from graphham.system.threads import single_threaded
 from graphham.trainer import Listener, Silent, Trainer, collapse_notes
 from graphham.validation import LabelValidator, LinkValidator, Validator, class_logits
 

@@ -25,7 +25,7 @@ from graphham.nesting import majority_parents, show_paths
 from graphham.opinions import Opinions
 from graphham.parallel.ranks import ALONE, SPAN, Ranks
 from graphham.result import FitResult
-from graphham.threads import single_threaded
+from graphham.system.threads import single_threaded
 
 if TYPE_CHECKING:
     from graphham.saved import Run

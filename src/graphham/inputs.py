@@ -23,7 +23,6 @@ from graphham.draws import dropout as drop
 from graphham.draws import make_source
 from graphham.errors import InputError
 from graphham.graph import Graph
-from graphham.jit import frozen
 from graphham.keys import derive_key
 from graphham.layer_kernels import lead_with_self
 from graphham.mapped import (
@@ -37,7 +36,8 @@ from graphham.ops import SparseMatrix, mean_aggregate, sparse_matmul
 from graphham.parallel.ranks import ALONE, Ranks, span_of
 from graphham.parallel.split import SplitFeatures, split_moments
 from graphham.spectral import main_directions, structural_features
-from graphham.threads import single_threaded
+from graphham.system.jit import frozen
+from graphham.system.threads import single_threaded
 
 Scaling = Literal["none", "row", "tfidf", "standard"]
 Floats = npt.NDArray[np.float32]

@@ -21,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from graphham.atomic import write_json
-from graphham.checksums import file_checksum
+from graphham.system.atomic import write_json
+from graphham.system.checksums import file_checksum
 
 # Raised when a check becomes stricter, so that what passed an older one is checked again.
 CHECKS_VERSION = 1

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from graphham.jit import Array, frozen, jit
 from graphham.keys import derive_key, numpy_generator
+from graphham.system.jit import Array, frozen, jit
 
 Floats = npt.NDArray[np.float32]
 Codes = npt.NDArray[np.int64]

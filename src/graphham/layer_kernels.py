@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from graphham.jit import Array, exp_below_zero, inlined, jit, log_positive, prefetch
+from graphham.system.jit import Array, exp_below_zero, inlined, jit, log_positive, prefetch
 
 # Source rows are fetched this many edges before they are read.
 _AHEAD = 8

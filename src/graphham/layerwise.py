@@ -22,7 +22,6 @@ from graphham.attention import MembershipAttention
 from graphham.blocks import Block
 from graphham.graph import Graph
 from graphham.inputs import FeatureRows, NodeInputs
-from graphham.jit import Array, frozen
 from graphham.layer_kernels import attend, attend_additive, lead_with_self, neighbor_mean
 from graphham.mapped import MappedFeatures, release, trim_heap
 from graphham.membership import WITNESSES
@@ -30,6 +29,7 @@ from graphham.model import GraphHAMNet, activate
 from graphham.ops import aggregate, edge_dot, edge_scores, edge_softmax
 from graphham.ops.attention import runs_reference
 from graphham.parallel.ranks import ALONE, SPAN, Ranks, span_of
+from graphham.system.jit import Array, frozen
 
 Floats = npt.NDArray[np.float32]
 _NO_WEIGHTS = frozen(np.empty(0, dtype=np.float32))

@@ -14,8 +14,8 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from graphham.errors import InputError
-from graphham.jit import Array, frozen, jit
 from graphham.keys import derive_key, numpy_generator
+from graphham.system.jit import Array, frozen, jit
 
 Codes = npt.NDArray[np.int64]
 # A gain below this share of an edge is rounding; moving for it could go on for ever.

@@ -18,8 +18,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from graphham.buffers import LENT, Floats
-from graphham.jit import Array, frozen, jit, prefetch
+from graphham.system.buffers import LENT, Floats
+from graphham.system.jit import Array, frozen, jit, prefetch
 
 # Tables that take more than this as float32 stay where they are.
 KEPT_BYTES = 256 << 20

@@ -14,8 +14,8 @@ import scipy.sparse as sp
 from graphham.errors import InputError
 from graphham.graph import Graph, Part
 from graphham.parallel.ranks import Ranks, span_of
-from graphham.scratch import publish, scratch_beside
 from graphham.store import StoreWriter, is_store, open_any, open_store, read_part, refuse_taken
+from graphham.system.scratch import publish, scratch_beside
 
 
 def split_store(

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from graphham.atomic import replacing
 from graphham.errors import InputError
 from graphham.neighbors import CellSearch, unit_rows
+from graphham.system.atomic import replacing
 
 if TYPE_CHECKING:
     from graphham.saved import Run

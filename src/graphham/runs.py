@@ -19,15 +19,6 @@ import numpy as np
 
 import graphham
 from graphham import checkpoints
-from graphham.atomic import (
-    plain,
-    remove_folder,
-    replacing,
-    sync,
-    without_none,
-    write_bytes,
-    write_json,
-)
 from graphham.errors import DivergedError, InputError
 from graphham.result import FitResult, nodes_table
 from graphham.saved import (
@@ -39,6 +30,15 @@ from graphham.saved import (
     Run,
     read_config,
     read_summary,
+)
+from graphham.system.atomic import (
+    plain,
+    remove_folder,
+    replacing,
+    sync,
+    without_none,
+    write_bytes,
+    write_json,
 )
 
 if TYPE_CHECKING:

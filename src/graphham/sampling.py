@@ -15,8 +15,8 @@ import numpy as np
 
 from graphham.blocks import Block
 from graphham.errors import InputError
-from graphham.jit import Array, below, exact, frozen, inlined, jit, mix, prefetch, unit
 from graphham.keys import derive_key, numpy_generator, torch_generator
+from graphham.system.jit import Array, below, exact, frozen, inlined, jit, mix, prefetch, unit
 
 if TYPE_CHECKING:
     from graphham.graph import Graph

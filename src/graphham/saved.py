@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from graphham import checkpoints
-from graphham.atomic import write_json
 from graphham.errors import InputError
 from graphham.result import FitResult, result_from_table
+from graphham.system.atomic import write_json
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -17,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from graphham.graph import Graph
-from graphham.jit import frozen
 from graphham.keys import derive_key
 from graphham.kmeans import Codes, Floats, kmeans
 from graphham.layer_kernels import neighbor_mean
 from graphham.parallel.ranks import ALONE, Ranks, span_of
+from graphham.system.jit import frozen
 
 _ROUNDS = 10
 # Graphs with more stored links than this are refined without copies of their size.

@@ -19,13 +19,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import scipy.sparse as sp
 
-from graphham.atomic import sync
-from graphham.checksums import CheckedFile, check_files
 from graphham.errors import InputError
 from graphham.graph import Graph, Labels, Part, ReadReport
 from graphham.ids import NodeIds
 from graphham.integrity import CheckedReader, DamagedFileError
-from graphham.scratch import publish, scratch_beside
+from graphham.system.atomic import sync
+from graphham.system.checksums import CheckedFile, check_files
+from graphham.system.scratch import publish, scratch_beside
 
 FORMAT = "graphham-store"
 VERSION = 1

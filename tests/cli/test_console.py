@@ -5,7 +5,14 @@ import io
 import pytest
 from rich.console import Console
 
-from graphham.console import Screen, TrainingProgress, clock, group_lines, loss_text, tree_lines
+from graphham.system.console import (
+    Screen,
+    TrainingProgress,
+    clock,
+    group_lines,
+    loss_text,
+    tree_lines,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +47,7 @@ def test_loss_text_names_the_parts() -> None:
 
 def test_a_file_gets_few_lines_and_the_last_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
-    monkeypatch.setattr("graphham.console.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("graphham.system.console.time.monotonic", lambda: now[0])
     file = io.StringIO()
     with TrainingProgress(Screen(file=file)) as progress:
         progress.on_plan(Plan())

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphham.console import Screen
 from graphham.errors import InputError
 from graphham.evaluate.cells import Cell, CellStore, read_record
 from graphham.evaluate.running import noticing_stops, run_cells
+from graphham.system.console import Screen
 
 QUIET = Screen(quiet=True)
 
@@ -143,7 +143,7 @@ def test_a_claim_keeps_others_out_until_its_process_dies(tmp_path: Path) -> None
 def test_two_processes_share_the_work(tmp_path: Path) -> None:
     code = (
         "import sys, time\n"
-        "from graphham.console import Screen\n"
+        "from graphham.system.console import Screen\n"
         "from graphham.evaluate.cells import Cell, CellStore\n"
         "from graphham.evaluate.running import run_cells\n"
         "def work(cell, **more):\n"

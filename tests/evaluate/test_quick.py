@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from graphham.console import Screen
 from graphham.evaluate.reporting import group_records
 from graphham.evaluate.reproduce import reproduce
+from graphham.system.console import Screen
 
 SGC = 0.9013  # both folds, as first measured
 

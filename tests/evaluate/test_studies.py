@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from graphham.console import Screen
 from graphham.errors import InputError
 from graphham.evaluate.cells import Cell, CellStore
 from graphham.evaluate.figures import (
@@ -22,6 +21,7 @@ from graphham.evaluate.results import results_text, write_results
 from graphham.evaluate.studies import load_study, settings_for, study_names
 from graphham.evaluate.summaries import gather, read_summaries
 from graphham.methods import method_names
+from graphham.system.console import Screen
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 RESULTS = REPOSITORY / "experiments" / "results"

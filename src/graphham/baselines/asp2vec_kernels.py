@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from graphham.jit import Array, below, inlined, jit, mix, unit
+from graphham.system.jit import Array, below, inlined, jit, mix, unit
 
 # Aspects that weigh less than this in a draw are left out of the step.
 _NEGLIGIBLE = 0.01

@@ -26,8 +26,8 @@ import scipy.sparse as sp
 
 from graphham.errors import InputError
 from graphham.graph import Graph
-from graphham.jit import Array, frozen, jit, mix
 from graphham.keys import derive_key
+from graphham.system.jit import Array, frozen, jit, mix
 
 Groups = npt.NDArray[np.int32]
 

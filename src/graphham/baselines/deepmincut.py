@@ -58,7 +58,7 @@ from graphham.graph import Graph
 from graphham.inputs import FeatureMap, FeatureRows, NodeInputs
 from graphham.keys import derive_key, numpy_generator, torch_generator
 from graphham.ops import mean_aggregate
-from graphham.threads import single_threaded
+from graphham.system.threads import single_threaded
 
 if TYPE_CHECKING:
     from graphham.trainer import Listener

@@ -16,9 +16,9 @@ from graphham.baselines.base import Floats
 from graphham.baselines.frozen import LabelFreeMethod, undirected
 from graphham.errors import InputError
 from graphham.graph import Graph
-from graphham.jit import Array, frozen, jit, mix, unit
 from graphham.keys import derive_key, numpy_generator
 from graphham.sampling import walk_contexts
+from graphham.system.jit import Array, frozen, jit, mix, unit
 
 if TYPE_CHECKING:
     from graphham.trainer import Listener

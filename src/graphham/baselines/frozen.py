@@ -19,7 +19,7 @@ from graphham.baselines.base import (
 )
 from graphham.baselines.memory import check_memory
 from graphham.graph import Graph, build_graph
-from graphham.threads import single_threaded
+from graphham.system.threads import single_threaded
 
 if TYPE_CHECKING:
     from graphham.trainer import Listener

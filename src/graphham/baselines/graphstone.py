@@ -53,7 +53,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from graphham.atomic import write_json
 from graphham.baselines.base import Floats
 from graphham.baselines.features import as_matrix, fit_features
 from graphham.baselines.frozen import LabelFreeMethod, undirected
@@ -73,6 +72,7 @@ from graphham.inputs import FeatureRows, NodeInputs
 from graphham.keys import derive_key
 from graphham.ops import edge_dot, mean_aggregate
 from graphham.spectral import main_directions
+from graphham.system.atomic import write_json
 
 if TYPE_CHECKING:
     from graphham.trainer import Listener

@@ -20,7 +20,7 @@ from graphham.inference import Encoder, full_batch
 from graphham.link_score import LinkClues, LinkWeights
 from graphham.runs import start_run
 from graphham.saved import Run
-from graphham.threads import single_threaded
+from graphham.system.threads import single_threaded
 
 if TYPE_CHECKING:
     from graphham.result import FitResult

@@ -47,7 +47,6 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
-from graphham.atomic import write_json
 from graphham.baselines.base import Floats, Rows
 from graphham.baselines.coarsening import Coarsening, assignment, coarsen
 from graphham.baselines.memory import check_memory
@@ -58,6 +57,7 @@ from graphham.errors import InputError
 from graphham.graph import Graph
 from graphham.inputs import FeatureRows
 from graphham.ops import SparseMatrix, sparse_matmul
+from graphham.system.atomic import write_json
 
 if TYPE_CHECKING:
     from graphham.trainer import Listener

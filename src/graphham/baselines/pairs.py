@@ -9,7 +9,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from graphham.graph import Graph
-from graphham.jit import Array, frozen, jit
+from graphham.system.jit import Array, frozen, jit
 
 
 class SparseRows:

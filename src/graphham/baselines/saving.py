@@ -22,7 +22,11 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from graphham import __version__
-from graphham.atomic import (
+from graphham.baselines.base import Method
+from graphham.checkpoints import read_tensors, write_tensors
+from graphham.errors import InputError
+from graphham.ids import NodeIds
+from graphham.system.atomic import (
     plain,
     remove_folder,
     sync,
@@ -30,10 +34,6 @@ from graphham.atomic import (
     write_bytes,
     write_json,
 )
-from graphham.baselines.base import Method
-from graphham.checkpoints import read_tensors, write_tensors
-from graphham.errors import InputError
-from graphham.ids import NodeIds
 
 FORMAT = "graphham-method"
 VERSION = 1

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from graphham.keys import derive_key, numpy_generator
-from graphham.threads import single_threaded
+from graphham.system.threads import single_threaded
 
 Array = npt.NDArray[np.float64]
 _CHECK_EVERY = 100

@@ -27,9 +27,9 @@ import scipy.sparse as sp
 
 from graphham.errors import InputError
 from graphham.graph import Graph
-from graphham.jit import Array, frozen, jit
 from graphham.keys import derive_key, numpy_generator
 from graphham.sampling import walk_contexts
+from graphham.system.jit import Array, frozen, jit
 
 Doubles = npt.NDArray[np.float64]
 # Four bits per place and one to mark the length fit into 64 up to here.

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy.typing as npt
 
-from graphham.atomic import write_json
 from graphham.baselines.frozen import LabelFreeMethod
 from graphham.baselines.trees import Tree, make_tree
 from graphham.graph import Graph
+from graphham.system.atomic import write_json
 
 
 class TreeMethod(LabelFreeMethod):

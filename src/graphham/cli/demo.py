@@ -10,9 +10,9 @@ import typer
 from graphham.errors import InputError
 
 if TYPE_CHECKING:
-    from graphham.console import Screen
     from graphham.graph import Graph
     from graphham.saved import Run
+    from graphham.system.console import Screen
 
 DEFAULT_OUT = "runs/cora-demo"
 _FAST_EPOCHS = 20
@@ -36,7 +36,7 @@ def demo(
     from graphham.cli.fit import fit_and_report, read_and_report
     from graphham.cli.options import GraphOptions
     from graphham.config import make_config
-    from graphham.console import Screen
+    from graphham.system.console import Screen
 
     screen = Screen()
     config = make_config({"train.epochs": _FAST_EPOCHS if is_fast else None})
@@ -77,8 +77,8 @@ def _check_earlier(place: Path, graph: Graph) -> bool:
 
 def _show(screen: Screen, run: Run, graph: Graph) -> None:
     """Print the tree, the nodes between groups, one explanation and what to do next."""
-    from graphham.console import tree_lines
     from graphham.describe import boundary_table
+    from graphham.system.console import tree_lines
 
     result = run.result()
     screen.plain("\nThe tree: coarse groups, their fine groups, papers, most frequent subject")

@@ -22,8 +22,8 @@ from graphham.cli.options import (
 from graphham.errors import InputError
 
 if TYPE_CHECKING:
-    from graphham.console import Screen
     from graphham.evaluate.running import Outcome
+    from graphham.system.console import Screen
 
 app = typer.Typer(rich_markup_mode="rich")
 
@@ -195,7 +195,7 @@ def reproduce(
       graphham reproduce table2 table4 --datasets cora,citeseer
       graphham reproduce results
     """
-    from graphham.console import Screen
+    from graphham.system.console import Screen
 
     screen = Screen(quiet)
     if "results" in what:
@@ -246,9 +246,9 @@ def _run(
     keep: bool,
     quiet: bool,
 ) -> None:
-    from graphham.console import Screen
     from graphham.evaluate.splits import check_protocol
     from graphham.methods import method_class
+    from graphham.system.console import Screen
 
     check_protocol(kind, protocol)
     names = _names(methods) or []

@@ -28,9 +28,9 @@ from graphham.cli.options import (
 from graphham.errors import InputError
 
 if TYPE_CHECKING:
-    from graphham.console import Screen
     from graphham.graph import Graph
     from graphham.saved import Run
+    from graphham.system.console import Screen
 
 _RUN = "The run folder"
 _MODEL = "Model and training"
@@ -240,7 +240,7 @@ def fit(
         run_processes(processes, sys.argv[1:])
         return
     die_with_parent()
-    from graphham.console import Screen
+    from graphham.system.console import Screen
 
     screen = Screen(quiet) if is_first() else Screen(True, io.StringIO())
     opened = read_and_report(screen, graph, options, parts=True)
@@ -367,8 +367,8 @@ def fit_and_report(
 ) -> Run:
     """Fit, show the progress, and say what came out and where it is."""
     from graphham.cli.processes import joined_job
-    from graphham.console import TrainingProgress, clock, group_lines
     from graphham.fitting import fit_to_run
+    from graphham.system.console import TrainingProgress, clock, group_lines
 
     begin = time.monotonic()
     with joined_job(config.device) as ranks, TrainingProgress(screen) as progress:

@@ -27,7 +27,7 @@ from graphham.errors import InputError
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from graphham.console import Screen
+    from graphham.system.console import Screen
 
 
 _LINE_SECONDS = 5.0
@@ -80,8 +80,8 @@ def ingest(
     if not overwrite:
         refuse_existing(place, "give another --out or remove it first")
 
-    from graphham.console import Screen
     from graphham.store import refuse_taken, verify_store
+    from graphham.system.console import Screen
 
     screen = Screen()
     options = GraphOptions(features, labels, id_column, source, target, weight, directed, isolated)
@@ -112,7 +112,7 @@ def _write(
         return write_store(read_and_report(screen, names[0], options), place, overwrite)
     from graphham.io import describe
     from graphham.io.external import expand_paths, read_external
-    from graphham.scratch import scratch_beside
+    from graphham.system.scratch import scratch_beside
 
     begin = time.monotonic()
     paths = expand_paths(names)
@@ -200,7 +200,7 @@ class IngestProgress:
 
     def show(self, stage: str, share: float) -> None:
         """Show that a share of a stage is done."""
-        from graphham.console import clock
+        from graphham.system.console import clock
 
         stages = list(self._PARTS)
         before = sum(self._PARTS[name] for name in stages[: stages.index(stage)])
@@ -238,8 +238,8 @@ def split(
       graphham fit stores/halves --processes 2 --out runs/big
       rsync -a --sparse stores/halves/part-1 host:stores/halves/
     """
-    from graphham.console import Screen
     from graphham.parts import split_store
+    from graphham.system.console import Screen
 
     screen = Screen()
     written = split_store(store, parts, out, overwrite)
@@ -261,7 +261,7 @@ def info(
     Example:
       graphham info runs/cora
     """
-    from graphham.console import Screen
+    from graphham.system.console import Screen
 
     screen = Screen()
     folder = Path(path)
@@ -283,8 +283,8 @@ def info(
 
 
 def _show_run(screen: Screen, folder: Path) -> None:
-    from graphham.console import group_lines, tree_lines
     from graphham.saved import Run
+    from graphham.system.console import group_lines, tree_lines
 
     run = Run.open(folder)
     about = run.summary["graph"]

@@ -35,8 +35,8 @@ def report(
       graphham report runs/cora
     """
     from graphham.cli.options import refuse_existing
-    from graphham.console import Screen
     from graphham.saved import Run
+    from graphham.system.console import Screen
 
     if out is not None:
         refuse_existing(Path(out), "give another --out or remove it first")
@@ -72,7 +72,7 @@ def explore(
       graphham explore runs/cora
       graphham explore runs/cora --export cora-page
     """
-    from graphham.console import Screen
+    from graphham.system.console import Screen
 
     screen = Screen()
     given = _open_graph(graph)
@@ -115,8 +115,8 @@ def compare(
       graphham compare runs/a runs/b --out a-b.html
     """
     from graphham.cli.options import refuse_existing
-    from graphham.console import Screen
     from graphham.saved import Run
+    from graphham.system.console import Screen
 
     refuse_existing(Path(out), "give another --out or remove it first")
     screen = Screen()

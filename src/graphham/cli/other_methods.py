@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from graphham.baselines.base import Method
     from graphham.cli.options import GraphOptions
-    from graphham.console import Screen
     from graphham.graph import Graph
+    from graphham.system.console import Screen
 
 _DEFAULT = "graphham"
 
@@ -106,7 +106,7 @@ def fit_other(
         _check_place(Path(out), overwrite)  # refused before the graph is read: that takes a while
 
     from graphham.cli.fit import read_and_report
-    from graphham.console import Screen, TrainingProgress, clock
+    from graphham.system.console import Screen, TrainingProgress, clock
 
     screen = Screen(quiet)
     graph = read_and_report(screen, source, options)

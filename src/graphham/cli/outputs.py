@@ -75,11 +75,11 @@ def embed(
         raise InputError(f"--out {out} ends in neither .parquet nor .csv; name the file so")
     refuse_existing(path, _ADVICE)
 
-    from graphham.atomic import creating
     from graphham.cli.fit import read_and_report
     from graphham.cli.other_methods import holds_other_method
-    from graphham.console import Screen
     from graphham.saved import Run
+    from graphham.system.atomic import creating
+    from graphham.system.console import Screen
 
     screen = Screen()
     options = GraphOptions(features, None, id_column, source, target, weight, directed, isolated)
@@ -201,9 +201,9 @@ def export(
         raise InputError(f"the name {out} does not tell the format; give --format")
     refuse_existing(path, _ADVICE)
 
-    from graphham.console import Screen
     from graphham.export import export_run
     from graphham.saved import Run
+    from graphham.system.console import Screen
 
     screen = Screen()
     opened = Run.open(run)

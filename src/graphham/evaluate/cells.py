@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from graphham.atomic import replacing, write_json
 from graphham.errors import InputError
+from graphham.system.atomic import replacing, write_json
 
 FORMAT = "graphham-cell"
 VERSION = 1

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from graphham.atomic import write_json
 from graphham.errors import InputError
 from graphham.evaluate.cells import Cell, CellStore
 from graphham.evaluate.reporting import (
@@ -18,10 +17,11 @@ from graphham.evaluate.reporting import (
 from graphham.evaluate.running import Outcome, run_cells
 from graphham.evaluate.splits import num_folds
 from graphham.evaluate.tables import Table
+from graphham.system.atomic import write_json
 
 if TYPE_CHECKING:
-    from graphham.console import Screen
     from graphham.graph import Graph
+    from graphham.system.console import Screen
 
 
 def compare_methods(

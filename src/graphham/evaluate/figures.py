@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from graphham.atomic import replacing
 from graphham.errors import InputError
 from graphham.evaluate.cells import Record
+from graphham.system.atomic import replacing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -22,7 +22,7 @@ from graphham.evaluate.running import Outcome, run_cells
 from graphham.evaluate.studies import Study, load_study, study_names
 
 if TYPE_CHECKING:
-    from graphham.console import Screen
+    from graphham.system.console import Screen
 
 
 def reproduce(

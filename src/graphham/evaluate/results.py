@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from graphham.atomic import write_bytes
 from graphham.errors import InputError
 from graphham.evaluate.cells import Cell, Record
 from graphham.evaluate.large import large_section
@@ -28,6 +27,7 @@ from graphham.evaluate.studies import load_study, study_names
 from graphham.evaluate.summaries import commits, read_summaries
 from graphham.evaluate.tables import Column, Table, join_markdown
 from graphham.evaluate.verdict import verdict_section
+from graphham.system.atomic import write_bytes
 
 OURS = "graphham"
 

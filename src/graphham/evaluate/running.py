@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import graphham
-from graphham.atomic import remove_folder
-from graphham.console import clock
 from graphham.errors import InputError
 from graphham.evaluate.cells import Cell, CellStore, Record
 from graphham.evaluate.classify import Arrays
 from graphham.evaluate.sharing import Fits, together
+from graphham.system.atomic import remove_folder
+from graphham.system.console import clock
 
 if TYPE_CHECKING:
-    from graphham.console import Screen
     from graphham.graph import Graph
+    from graphham.system.console import Screen
 
 Measured = tuple[Record, Arrays]
 _WAIT_SECONDS = 2.0

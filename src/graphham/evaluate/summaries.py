@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from graphham.atomic import write_bytes
 from graphham.errors import InputError
 from graphham.evaluate.cells import Cell, CellStore, Record, rounded
 from graphham.evaluate.hierarchies import stability
+from graphham.system.atomic import write_bytes
 
 FORMAT = "graphham-summary"
 _DIGITS = 5

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from graphham.atomic import write_bytes
+from graphham.system.atomic import write_bytes
 
 Kind = Literal["text", "count", "score", "change", "p", "effect", "seconds"]
 

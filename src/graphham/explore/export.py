@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from graphham.atomic import remove_folder, sync
 from graphham.describe import feature_name
 from graphham.errors import InputError
 from graphham.explore.answers import Explorer
@@ -24,6 +23,7 @@ from graphham.explore.wire import pack, shares
 from graphham.neighbors import all_nearest
 from graphham.report.html import script_json
 from graphham.report.plotlyjs import plotly_path
+from graphham.system.atomic import remove_folder, sync
 
 if TYPE_CHECKING:
     from graphham.graph import Graph

@@ -18,7 +18,7 @@ from numba.core import types
 from numba.extending import intrinsic
 
 from graphham.errors import InputError
-from graphham.jit import exact, frozen, inlined, jit, prefetch
+from graphham.system.jit import exact, frozen, inlined, jit, prefetch
 
 Bytes = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint64]

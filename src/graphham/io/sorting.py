@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from graphham.errors import InputError
 from graphham.graph import fits_single
-from graphham.jit import exact, frozen, jit
+from graphham.system.jit import exact, frozen, jit
 
 Progress = Callable[[str, float], None]
 

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 
-from graphham.atomic import creating
 from graphham.errors import InputError
 from graphham.graph import Graph
+from graphham.system.atomic import creating
 
 _FORBIDDEN_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 

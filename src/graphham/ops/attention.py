@@ -16,8 +16,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from graphham.errors import InputError
-from graphham.jit import Array, frozen
 from graphham.ops import kernels, reference
+from graphham.system.jit import Array, frozen
 
 if TYPE_CHECKING:
     from graphham.blocks import Block

@@ -16,9 +16,9 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from graphham.jit import Array, exp_below_zero, jit
 from graphham.ops.attention import new_tensor, readable, runs_reference
 from graphham.ops.rows import normalise, normalise_back
+from graphham.system.jit import Array, exp_below_zero, jit
 
 
 def contrast(anchors: Tensor, positives: Tensor, temperature: float, count: int) -> Tensor:

@@ -16,12 +16,12 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from graphham.buffers import LENT, aligned
 from graphham.errors import InputError
-from graphham.jit import Array, frozen
 from graphham.ops import fused_kernels as kernels
 from graphham.ops import reference, sampled_kernels
 from graphham.ops.attention import check_rows, readable, runs_reference
+from graphham.system.buffers import LENT, aligned
+from graphham.system.jit import Array, frozen
 
 if TYPE_CHECKING:
     from graphham.blocks import Block

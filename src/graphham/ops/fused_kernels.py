@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from graphham.jit import Array, exp_below_zero, inlined, jit, prefetch, read_float
+from graphham.system.jit import Array, exp_below_zero, inlined, jit, prefetch, read_float
 
 # Kinds of group score.
 NO_GROUPS, PAIR, ADDITIVE = 0, 1, 2

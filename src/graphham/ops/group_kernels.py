@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from graphham.jit import Array, exp_below_zero, inlined, jit
+from graphham.system.jit import Array, exp_below_zero, inlined, jit
 
 _RULED_OUT = -80.0  # log evidence for a parent without children, as in membership.py
 

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from graphham.jit import Array, frozen
 from graphham.ops import group_kernels as kernels
 from graphham.ops.attention import new_tensor, readable
+from graphham.system.jit import Array, frozen
 
 if TYPE_CHECKING:
     from graphham.blocks import Block

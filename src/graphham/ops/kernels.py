@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphham.jit import Array, exp_below_zero, jit, prefetch
+from graphham.system.jit import Array, exp_below_zero, jit, prefetch
 
 # How many edges ahead source vectors are fetched; 8 to 16 was flat on the machines measured.
 _AHEAD = 12

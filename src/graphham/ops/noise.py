@@ -15,8 +15,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from graphham.draws import Source, uniform
-from graphham.jit import Array, exp_below_zero, inlined, jit, log_positive
 from graphham.ops.attention import new_tensor, readable, runs_reference
+from graphham.system.jit import Array, exp_below_zero, inlined, jit, log_positive
 
 # Rows whose logits are taken together, so that short rows share one run of logarithms.
 _ROWS = 64

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphham.jit import Array, exp_below_zero, inlined, jit, prefetch
+from graphham.system.jit import Array, exp_below_zero, inlined, jit, prefetch
 
 # How many pairs ahead a row is fetched.
 _AHEAD = 16

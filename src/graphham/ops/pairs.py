@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from graphham.jit import Array, frozen
 from graphham.ops import pair_kernels as kernels
 from graphham.ops.attention import readable, runs_reference
+from graphham.system.jit import Array, frozen
 
 
 @dataclass(frozen=True, eq=False)

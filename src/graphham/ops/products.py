@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from graphham.jit import Array, jit
 from graphham.ops.attention import new_tensor, readable, runs_reference
+from graphham.system.jit import Array, jit
 
 
 def tall_product(tall: Tensor, narrow: Tensor) -> Tensor:

@@ -10,8 +10,8 @@ from torch.nn.functional import leaky_relu
 
 if TYPE_CHECKING:
     from graphham.blocks import Block
-    from graphham.jit import Array
     from graphham.ops.fused import GroupTerms
+    from graphham.system.jit import Array
 
 
 def edge_scores(left: Tensor, right: Tensor, block: Block, slope: float) -> Tensor:

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from graphham.jit import Array, exp_below_zero, inlined, jit, prefetch, read_float
 from graphham.ops.fused_kernels import ADDITIVE, AHEAD, CHUNK, NO_GROUPS, PAIR, dot, fetch
+from graphham.system.jit import Array, exp_below_zero, inlined, jit, prefetch, read_float
 
 
 @inlined

@@ -21,7 +21,6 @@ from graphham.blocks import Block
 from graphham.config import RunConfig
 from graphham.errors import InputError
 from graphham.graph import Graph
-from graphham.jit import Array, below, frozen, jit, mix
 from graphham.mapped import MappedFeatures, column_moments, gram_directions, gram_matrix
 from graphham.parallel.ranks import Ranks, span_of
 from graphham.sampling import (
@@ -31,6 +30,7 @@ from graphham.sampling import (
     sample_negatives,
     walker_key,
 )
+from graphham.system.jit import Array, below, frozen, jit, mix
 
 Rows = npt.NDArray[np.int64]
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import graphham
-from graphham.atomic import replacing
 from graphham.errors import InputError
 from graphham.report.plotlyjs import plotly_source
 from graphham.report.text import need, one_line
 from graphham.report.view import BOUNDARY_SHARE, RunView
 from graphham.saved import DERIVED
+from graphham.system.atomic import replacing
 
 if TYPE_CHECKING:
     from graphham.graph import Graph

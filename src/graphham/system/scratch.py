@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from graphham.atomic import remove_folder, sync
 from graphham.errors import InputError
+from graphham.system.atomic import remove_folder, sync
 
 fcntl: Any = None  # absent on Windows, where folders of killed programs stay until removed
 with contextlib.suppress(ImportError):
