@@ -66,7 +66,7 @@ def make_trainer(graph: Any, settings: dict[str, Any], ranks: Any = None) -> Any
         ranks: The processes that train together; this one alone when not given.
     """
     from graphham import fitting
-    from graphham.config import make_config
+    from graphham.config.settings import make_config
     from graphham.inputs import fit_inputs
     from graphham.parallel.ranks import ALONE
     from graphham.planning import plan_fit
@@ -84,7 +84,7 @@ def make_trainer(graph: Any, settings: dict[str, Any], ranks: Any = None) -> Any
 
 def make_encoder(graph: Any, settings: dict[str, Any]) -> tuple[Any, Any]:
     """Return a network as a saved run would restore it, and the inputs of a graph."""
-    from graphham.config import make_config
+    from graphham.config.settings import make_config
     from graphham.inference import Encoder
     from graphham.inputs import fit_inputs
     from graphham.keys import torch_generator

@@ -75,7 +75,7 @@ def seeding_cells() -> Iterator[Cell]:
     for seed in range(5):
 
         def run(seed: int = seed) -> dict[str, Any]:
-            from graphham.config import InputConfig
+            from graphham.config.settings import InputConfig
             from graphham.inputs import fit_inputs
             from graphham.seeding import find_seeds
 
@@ -173,7 +173,7 @@ def preset_cells() -> Iterator[Cell]:
 
 def fit(graph: Any, *, train_rows: Any = None, **settings: Any) -> Any:
     """Fit with the default preset."""
-    from graphham.config import make_config
+    from graphham.config.settings import make_config
     from graphham.fitting import fit_graph
 
     return fit_graph(graph, make_config(settings), train_rows=train_rows)

@@ -9,7 +9,7 @@ import numpy as np
 
 from docs_results import ROOT, Cell, experiments_core, read_cells, table, values
 from docs_settings import flatten, show
-from graphham.config import make_config
+from graphham.config.settings import make_config
 
 PATH = ROOT / "docs" / "presets_table.md"
 LINKS = [str(seed) for seed in range(4)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from graphham.config import make_config
+from graphham.config.settings import make_config
 from graphham.model import GraphHAMNet
 from graphham.parallel.traffic import step_traffic
 

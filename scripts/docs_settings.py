@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 from docs_results import ROOT, table
-from graphham.config import RunConfig, make_config
+from graphham.config.settings import RunConfig, make_config
 
 PATH = ROOT / "docs" / "settings.md"
 # The four ways to start: what a setting is when nobody sets it.
@@ -28,7 +28,7 @@ def build() -> str:
     lines = [
         "# Settings",
         "",
-        "<!-- written by scripts/docs_settings.py from graphham.config; do not edit -->",
+        "<!-- written by scripts/docs_settings.py from graphham.config.settings; do not edit -->",
         "",
         "A setting is given as `--set model.heads=4` on the command line, as a TOML file with",
         '`--config`, or as `GraphHAM(settings={"model.heads": 4})`. They apply in this order:',

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from graphham.config import make_config
+from graphham.config.settings import make_config
 from graphham.fitting import _make_model, start_parameters
 from graphham.inference import Encoder
 from graphham.inputs import fit_inputs

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from graphham.config import make_config
+from graphham.config.settings import make_config
 from graphham.fitting import _make_model, peak_memory, start_parameters
 from graphham.graph import Labels
 from graphham.inference import Encoder

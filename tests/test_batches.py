@@ -6,7 +6,7 @@ import torch
 from scipy.sparse.csgraph import shortest_path
 
 from graphham.batches import Batches, _in_scope, _one_step, _positions
-from graphham.config import InputConfig
+from graphham.config.settings import InputConfig
 from graphham.graph import build_graph
 from graphham.inputs import fit_inputs
 from graphham.planning import plan_fit

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphham.config import LossConfig
+from graphham.config.settings import LossConfig
 from graphham.context import ContextDecoder, ContextTable
 from graphham.membership import one_hot_straight_through
 from graphham.parallel.ranks import ALONE

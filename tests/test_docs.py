@@ -12,7 +12,7 @@ from types import ModuleType
 import pytest
 
 import graphham
-from graphham.config import ModelConfig, make_config, setting_names
+from graphham.config.settings import ModelConfig, make_config, setting_names
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"

@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from graphham.config import make_config
+from graphham.config.settings import make_config
 from graphham.errors import InputError
 from graphham.fitting import _make_model, fit_graph, fit_to_run, start_parameters
 from graphham.graph import Labels, build_graph

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfTransformer
 
-from graphham.config import InputConfig
+from graphham.config.settings import InputConfig
 from graphham.errors import InputError
 from graphham.graph import build_graph
 from graphham.ids import NodeIds

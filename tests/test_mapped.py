@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from graphham import inputs
-from graphham.config import InputConfig
+from graphham.config.settings import InputConfig
 from graphham.draws import Draws, dropout
 from graphham.fitting import fit_graph
 from graphham.inputs import _scale_dense, _standard, fit_inputs

@@ -9,7 +9,7 @@ import torch
 
 from graphham.batches import Batches
 from graphham.blocks import Block
-from graphham.config import make_config
+from graphham.config.settings import make_config
 from graphham.graph import Labels
 from graphham.inputs import FeatureRows, NodeInputs
 from graphham.membership import combine_levels

@@ -9,7 +9,7 @@ import torch
 
 from graphham.adapters import as_graph
 from graphham.blocks import Block
-from graphham.config import make_config
+from graphham.config.settings import make_config
 from graphham.fitting import fit_graph
 from graphham.graph import Graph, Labels
 from graphham.inference import Encoder

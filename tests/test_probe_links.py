@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from graphham.adapters import as_graph
-from graphham.config import make_config
+from graphham.config.settings import make_config
 from graphham.evaluate.cases import planted_graph
 from graphham.graph import Graph, Labels
 from graphham.objective import Truth

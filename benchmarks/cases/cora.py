@@ -16,7 +16,7 @@ from benchmarks.context import Context
 from benchmarks.measure import Sample, Side, interleave, once
 from benchmarks.results import OURS, Comparison, Result, Value
 from graphham import losses
-from graphham.config import make_config
+from graphham.config.settings import make_config
 from graphham.datasets import load_dataset
 from graphham.fitting import fit_graph
 

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from graphham.blocks import Block
-from graphham.config import RunConfig
+from graphham.config.settings import RunConfig
 from graphham.graph import Graph
 from graphham.inputs import NodeInputs
 from graphham.keys import derive_key, numpy_generator

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from graphham.config import LossConfig
+from graphham.config.settings import LossConfig
 from graphham.losses import contrastive_loss, skipgram_loss
 from graphham.ops.attention import runs_reference
 from graphham.ops.pairs import PairGradient, left_for_table, pair_loss

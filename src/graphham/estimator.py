@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphham.adapters import as_graph
-from graphham.config import make_config
+from graphham.config.settings import make_config
 from graphham.describe import boundary_table, groups_table
 from graphham.errors import InputError
 from graphham.explain import Explanation, explain_node

@@ -16,7 +16,7 @@ import torch
 
 from graphham import __version__
 from graphham.blocks import Block
-from graphham.config import RunConfig
+from graphham.config.settings import RunConfig
 from graphham.context import ContextTable
 from graphham.errors import InputError
 from graphham.graph import Graph
@@ -197,7 +197,7 @@ def fit_to_run(
         listener: Who hears about progress.
         ranks: The processes that fit together; the first one writes the folder.
     """
-    from graphham.config import make_config
+    from graphham.config.settings import make_config
     from graphham.runs import resume_run, start_run
     from graphham.saved import Run
 

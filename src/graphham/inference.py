@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from graphham.blocks import Block
-from graphham.config import RunConfig, make_config
+from graphham.config.settings import RunConfig, make_config
 from graphham.errors import InputError
 from graphham.explain import NodeAttention
 from graphham.graph import Graph, Labels

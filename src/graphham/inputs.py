@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from graphham.blocks import Block
-from graphham.config import InputConfig
+from graphham.config.settings import InputConfig
 from graphham.draws import dropout as drop
 from graphham.draws import make_source
 from graphham.errors import InputError

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from graphham.attention import MembershipAttention
 from graphham.blocks import Block
-from graphham.config import RunConfig
+from graphham.config.settings import RunConfig
 from graphham.context import ContextDecoder, ContextTable
 from graphham.draws import Source, dropout
 from graphham.inputs import FeatureRows

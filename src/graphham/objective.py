@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from graphham.batches import Step
-from graphham.config import RunConfig
+from graphham.config.settings import RunConfig
 from graphham.draws import Source
 from graphham.errors import InputError
 from graphham.graph import Labels

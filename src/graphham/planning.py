@@ -8,7 +8,7 @@ from typing import Any
 
 import scipy.sparse as sp
 
-from graphham.config import RunConfig
+from graphham.config.settings import RunConfig
 from graphham.errors import InputError
 from graphham.graph import Graph
 from graphham.objective import Truth

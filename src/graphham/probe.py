@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from graphham.blocks import Block
-from graphham.config import InputConfig
+from graphham.config.settings import InputConfig
 from graphham.graph import Graph
 from graphham.inputs import fit_inputs
 from graphham.objective import Truth

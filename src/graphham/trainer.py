@@ -14,7 +14,7 @@ from torch import Tensor
 
 from graphham.adam import Adam
 from graphham.batches import Batches, Step
-from graphham.config import RunConfig
+from graphham.config.settings import RunConfig
 from graphham.context import ContextTable
 from graphham.draws import Source, make_source
 from graphham.graph import Graph

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from graphham.config import make_config
+from graphham.config.settings import make_config
 from graphham.fitting import fit_graph
 from graphham.graph import Labels, build_graph
 from tests.reference.graphs import (

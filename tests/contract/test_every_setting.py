@@ -6,7 +6,7 @@ from typing import Literal, get_args, get_origin
 import numpy as np
 import pytest
 
-from graphham.config import InputConfig, LossConfig, ModelConfig, make_config
+from graphham.config.settings import InputConfig, LossConfig, ModelConfig, make_config
 from graphham.fitting import fit_graph
 from tests.reference.graphs import SMALL, planted, with_features
 

@@ -9,7 +9,7 @@ from sklearn.metrics import normalized_mutual_info_score
 from sknetwork.clustering import Louvain
 from threadpoolctl import threadpool_limits
 
-from graphham.config import make_config
+from graphham.config.settings import make_config
 from graphham.fitting import fit_graph
 from graphham.planted import planted_hierarchy
 from tests.reference.graphs import without_features

@@ -29,7 +29,7 @@ import scipy.sparse as sp
 import graphham as gh
 
 # The only names that are not public; when modules move, nothing below needs to change.
-from graphham.config import make_config
+from graphham.config.settings import make_config
 from graphham.fitting import fit_to_run
 from graphham.methods import make_method, method_rows
 from graphham.trainer import Silent

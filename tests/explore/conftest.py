@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphham.config import make_config
+from graphham.config.settings import make_config
 from graphham.fitting import fit_to_run
 from graphham.graph import Labels, build_graph
 from graphham.ids import NodeIds

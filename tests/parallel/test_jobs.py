@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from graphham.config import make_config
+from graphham.config.settings import make_config
 from graphham.fitting import fit_to_run
 from graphham.store import open_store, write_store
 from tests.reference.graphs import planted

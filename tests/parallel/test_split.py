@@ -224,7 +224,7 @@ def test_a_split_fit_is_the_fit_of_the_whole_store(preset, stores, tmp_path, mon
 
 
 def test_what_parts_cannot_do_is_refused(stores, tmp_path, monkeypatch):
-    from graphham.config import make_config
+    from graphham.config.settings import make_config
     from graphham.parallel.split import check_split
     from tests.parallel.test_jobs import command, run
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import scipy.sparse as sp
 
-from graphham.config import make_config
+from graphham.config.settings import make_config
 from graphham.graph import Graph, Labels, build_graph
 from graphham.planted import PlantedGraph, planted_hierarchy
 

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from torch import Tensor
 
-from graphham.config import InputConfig
+from graphham.config.settings import InputConfig
 from graphham.errors import InputError
 from graphham.graph import Graph
 from graphham.inputs import FeatureMap, NodeInputs, fit_inputs

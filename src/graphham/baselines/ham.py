@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 
 from graphham.baselines.base import Floats, Method, Rows, cosines
-from graphham.config import make_config
+from graphham.config.settings import make_config
 from graphham.errors import InputError
 from graphham.fitting import Fitted, fit_graph
 from graphham.graph import Graph

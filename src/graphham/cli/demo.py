@@ -35,7 +35,7 @@ def demo(
     """
     from graphham.cli.fit import fit_and_report, read_and_report
     from graphham.cli.options import GraphOptions
-    from graphham.config import make_config
+    from graphham.config.settings import make_config
     from graphham.system.console import Screen
 
     screen = Screen()

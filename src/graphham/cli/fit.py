@@ -177,7 +177,7 @@ def fit(
       graphham fit cora --method asp2vec --set aspects=3 --out runs/aspects
       graphham fit edges.csv --method gne --tree tree.json --out runs/spheres
     """
-    from graphham.config import make_config
+    from graphham.config.settings import make_config
 
     if resume and overwrite:
         raise InputError("--resume continues a run and --overwrite replaces it; give one of them")
@@ -310,14 +310,14 @@ def check_device(name: str) -> None:
 
 def read_settings(path: str | Path) -> dict[str, Any]:
     """Read settings from TOML; what a run's ``config.toml`` says about its graph is no setting."""
-    from graphham.config import read_config
+    from graphham.config.settings import read_config
 
     return {name: value for name, value in read_config(path).items() if name != "graph"}
 
 
 def check_settings_kept(out: Path, given: list[dict[str, Any]]) -> None:
     """Refuse to resume a run with other settings than it was started with."""
-    from graphham.config import make_config
+    from graphham.config.settings import make_config
 
     partial = out.with_name(f"{out.name}.partial")
     begun = next((f for f in (partial, out) if (f / "config.toml").is_file()), None)

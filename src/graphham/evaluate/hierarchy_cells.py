@@ -64,7 +64,7 @@ def _find(cell: Cell, graph: Graph, wanted: list[int], settings: dict[str, Any])
 def _default_groups(graph: Graph) -> list[int]:
     from dataclasses import replace
 
-    from graphham.config import make_config
+    from graphham.config.settings import make_config
     from graphham.planning import plan_fit
 
     plan = plan_fit(replace(graph, labels=None), make_config({"task": "embed"}))

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from graphham.blocks import Block
-from graphham.config import RunConfig
+from graphham.config.settings import RunConfig
 from graphham.errors import InputError
 from graphham.graph import Graph
 from graphham.mapped import MappedFeatures, column_moments, gram_directions, gram_matrix

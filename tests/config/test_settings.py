@@ -8,14 +8,14 @@ import tomli_w
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphham.config import (
+from graphham.config.presets import preset_settings
+from graphham.config.settings import (
     RunConfig,
     make_config,
     read_config,
     setting_names,
 )
 from graphham.errors import InputError
-from graphham.presets import preset_settings
 
 
 def test_later_sources_win_and_none_is_skipped():

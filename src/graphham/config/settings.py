@@ -16,8 +16,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from graphham.config.presets import merge, preset_settings
 from graphham.errors import InputError
-from graphham.presets import merge, preset_settings
 
 Preset = Literal["default", "paper"]
 Task = Literal["embed", "classify"]
