@@ -11,7 +11,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from graphham.graph import Graph
+from graphham.graph.graph import Graph
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Recipe:
         mean_degree: Mean number of neighbours.
         branching: Children per group, coarse to fine.
         features: Gaussian features per node.
-        skew: Tail of the degrees, as in :func:`graphham.planted.planted_hierarchy`.
+        skew: Tail of the degrees, as in :func:`graphham.graph.planted.planted_hierarchy`.
     """
 
     num_nodes: int
@@ -72,8 +72,8 @@ def name_of(recipe: Recipe) -> str:
 
 def folder(recipe: Recipe) -> Path:
     """Return the store of a graph, made now if it is not there yet."""
-    from graphham.planted import planted_hierarchy
-    from graphham.store import is_store, write_store
+    from graphham.graph.planted import planted_hierarchy
+    from graphham.graph.store import is_store, write_store
 
     path = cache() / name_of(recipe)
     if is_store(path):
@@ -94,6 +94,6 @@ def folder(recipe: Recipe) -> Path:
 
 def load(recipe: Recipe) -> Graph:
     """Return a graph by memory map."""
-    from graphham.store import open_store
+    from graphham.graph.store import open_store
 
     return open_store(folder(recipe))

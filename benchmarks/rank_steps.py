@@ -13,8 +13,8 @@ import time
 import torch
 
 from benchmarks.context import make_trainer, training_settings
+from graphham.graph.store import open_store
 from graphham.parallel.ranks import joined
-from graphham.store import open_store
 
 
 def main() -> None:

@@ -36,7 +36,7 @@ def planted_cells() -> Iterator[Cell]:
         for seed in range(10):
 
             def run(shares: Any = shares, seed: int = seed) -> dict[str, Any]:
-                from graphham.planted import planted_hierarchy
+                from graphham.graph.planted import planted_hierarchy
 
                 planted = planted_hierarchy((3, 4), 2000, edge_shares=shares, seed=seed)
                 fine, coarse = planted.levels

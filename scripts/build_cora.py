@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 import scipy.sparse as sp
 
 from graphham.datasets import DatasetInfo, planetoid
-from graphham.graph import Graph, build_graph
+from graphham.graph.graph import Graph, build_graph
 
 WHEEL = "graphdatascience"
 OUT = Path(__file__).resolve().parents[1] / "src/graphham/datasets/embedded/cora.npz"

@@ -10,8 +10,8 @@ import argparse
 
 import numpy as np
 
-from graphham.graph import Labels, build_graph
-from graphham.ids import NodeIds
+from graphham.graph.graph import Labels, build_graph
+from graphham.graph.ids import NodeIds
 from graphham.projection import run_map
 from graphham.result import FitResult
 from graphham.runs import start_run

@@ -17,7 +17,7 @@ from scipy.sparse.csgraph import connected_components
 
 import graphham
 from graphham.evaluate.splits import edge_split, node_split
-from graphham.graph import Graph
+from graphham.graph.graph import Graph
 
 
 def link_ceiling(graph: Graph, fold: int) -> tuple[float, float]:

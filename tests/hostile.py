@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from graphham.graph import Labels, build_graph
+from graphham.graph.graph import Labels, build_graph
 from graphham.runs import Run, start_run
 from tests.outputs import HOSTILE, make_result
 

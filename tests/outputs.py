@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from graphham.graph import Graph, Labels, build_graph
+from graphham.graph.graph import Graph, Labels, build_graph
+from graphham.graph.ids import NodeIds
 from graphham.hierarchy import show_paths
-from graphham.ids import NodeIds
 from graphham.result import FitResult
 
 HOSTILE = [

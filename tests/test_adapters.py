@@ -17,10 +17,10 @@ import torch
 
 from graphham.adapters import as_graph, to_networkx, to_pyg
 from graphham.errors import InputError
-from graphham.graph import Graph, Labels, build_graph
-from graphham.ids import NodeIds
+from graphham.graph.graph import Graph, Labels, build_graph
+from graphham.graph.ids import NodeIds
+from graphham.graph.store import write_store
 from graphham.io import edge_table
-from graphham.store import write_store
 
 
 def pairs(graph: Graph) -> set[tuple[object, object]]:

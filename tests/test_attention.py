@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphham.attention import MembershipAttention
-from graphham.blocks import Block
 from graphham.errors import InputError
+from graphham.graph.neighborhoods import Block
 from graphham.inputs import FeatureRows
 from graphham.ops import SparseMatrix
 from tests.reference import model as slow

@@ -37,7 +37,7 @@ from graphham.datasets import (
 )
 from graphham.datasets.packaged import read_parts
 from graphham.errors import InputError
-from graphham.graph import Graph
+from graphham.graph.graph import Graph
 
 
 @pytest.fixture

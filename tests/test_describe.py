@@ -15,7 +15,7 @@ from graphham.describe import (
     two_strongest,
 )
 from graphham.errors import InputError
-from graphham.graph import Labels
+from graphham.graph.graph import Labels
 from tests.outputs import HOSTILE, make_graph, make_result
 
 

@@ -13,7 +13,7 @@ from sklearn.base import clone
 import graphham
 from graphham import GraphHAM
 from graphham.errors import InputError
-from graphham.ids import NodeIds
+from graphham.graph.ids import NodeIds
 from graphham.runs import Run
 from graphham.trainer import Silent
 from tests.reference.graphs import multi_labelled, planted, with_features, without_features

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from graphham.describe import groups_table
 from graphham.errors import InputError
 from graphham.explain import Explanation, NodeAttention, explain_node
-from graphham.graph import Graph
+from graphham.graph.graph import Graph
 from graphham.result import FitResult
 from tests.outputs import HOSTILE, make_graph, make_result
 

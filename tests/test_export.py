@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from graphham.errors import InputError
 from graphham.export import FORMATS, export_run, to_pyg
-from graphham.graph import Graph
-from graphham.ids import NodeIds
+from graphham.graph.graph import Graph
+from graphham.graph.ids import NodeIds
 from graphham.runs import Run, start_run
 from tests.outputs import HOSTILE, make_graph, make_result
 

@@ -11,10 +11,10 @@ import torch
 from graphham.config.settings import make_config
 from graphham.errors import InputError
 from graphham.fitting import _make_model, fit_graph, fit_to_run, start_parameters
-from graphham.graph import Labels, build_graph
+from graphham.graph.graph import Labels, build_graph
+from graphham.graph.store import open_store, write_store
 from graphham.inputs import fit_inputs
 from graphham.planning import _by_size, default_groups, estimate_memory, plan_fit
-from graphham.store import open_store, write_store
 from graphham.trainer import Silent
 from tests.reference.graphs import (
     multi_labelled,

@@ -10,7 +10,7 @@ from scipy.cluster.hierarchy import dendrogram, fcluster, is_monotonic, is_valid
 from sklearn.metrics import adjusted_rand_score, mutual_info_score, normalized_mutual_info_score
 
 from graphham.errors import InputError
-from graphham.graph import Labels
+from graphham.graph.graph import Labels
 from graphham.hierarchy import (
     Hierarchy,
     conditional_entropy,

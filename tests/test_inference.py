@@ -7,11 +7,11 @@ import pytest
 import torch
 from threadpoolctl import threadpool_limits
 
-from graphham.blocks import Block
 from graphham.errors import InputError
 from graphham.fitting import fit_graph, fit_to_run
-from graphham.graph import build_graph
-from graphham.ids import NodeIds
+from graphham.graph.graph import build_graph
+from graphham.graph.ids import NodeIds
+from graphham.graph.neighborhoods import Block
 from graphham.inference import (
     Encoder,
     embed_graph,

@@ -12,8 +12,8 @@ from sklearn.feature_extraction.text import TfidfTransformer
 
 from graphham.config.settings import InputConfig
 from graphham.errors import InputError
-from graphham.graph import build_graph
-from graphham.ids import NodeIds
+from graphham.graph.graph import build_graph
+from graphham.graph.ids import NodeIds
 from graphham.inputs import (
     FeatureMap,
     FeatureRows,

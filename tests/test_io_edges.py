@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphham.errors import InputError
-from graphham.graph import Graph, build_graph
-from graphham.ids import NodeIds
+from graphham.graph.graph import Graph, build_graph
+from graphham.graph.ids import NodeIds
 from graphham.io import describe, read_graph, write_edges
 
 

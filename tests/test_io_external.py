@@ -18,11 +18,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphham.errors import InputError
-from graphham.graph import Graph
+from graphham.graph.graph import Graph
+from graphham.graph.store import is_store, open_store, write_store
 from graphham.io import read_graph, sorting
 from graphham.io.external import expand_paths, read_external
 from graphham.io.idtable import IdTable
-from graphham.store import is_store, open_store, write_store
 from graphham.system.scratch import scratch_beside
 
 _WORDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30)

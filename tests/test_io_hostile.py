@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphham.errors import InputError
-from graphham.graph import build_graph
-from graphham.ids import NodeIds
+from graphham.graph.graph import build_graph
+from graphham.graph.ids import NodeIds
 from graphham.io import attach_features, attach_labels, read_graph, write_edges
 
 GRAPH = build_graph(np.array([0, 1]), np.array([1, 2]), 3, ids=NodeIds(["a", "b", "c"]))

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from graphham.adapters import as_graph
 from graphham.cli.options import GraphOptions, attach_tables
 from graphham.errors import InputError
-from graphham.graph import Graph, build_graph
-from graphham.ids import NodeIds
+from graphham.graph.graph import Graph, build_graph
+from graphham.graph.ids import NodeIds
 from graphham.io import attach_features, attach_labels, describe, read_graph, split_spec
 
 

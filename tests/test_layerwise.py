@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from graphham.fitting import fit_graph
-from graphham.graph import build_graph
+from graphham.graph.graph import build_graph
 from graphham.inference import ROUNDS, full_batch
 from graphham.layerwise import LayerWise
 from graphham.parallel.ranks import Ranks

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from sklearn.metrics import adjusted_rand_score
 
 from graphham.errors import InputError
+from graphham.graph.planted import planted_hierarchy
 from graphham.louvain import louvain, modularity
-from graphham.planted import planted_hierarchy
 
 
 @given(seed=st.integers(0, 1000), nodes=st.integers(1, 30), share=st.floats(0, 0.6))

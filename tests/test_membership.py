@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphham.blocks import Block
+from graphham.graph.neighborhoods import Block
 from graphham.membership import (
     assign,
     combine_levels,

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from graphham.batches import Batches
-from graphham.blocks import Block
 from graphham.config.settings import make_config
-from graphham.graph import Labels
+from graphham.graph.graph import Labels
+from graphham.graph.neighborhoods import Block
 from graphham.inputs import FeatureRows, NodeInputs
 from graphham.membership import combine_levels
 from graphham.model import Batch, GraphHAMNet

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from graphham.batches import Batches
 from graphham.errors import InputError
 from graphham.fitting import _make_model, start_parameters
-from graphham.graph import Labels
+from graphham.graph.graph import Labels
 from graphham.inference import full_batch, level_states
 from graphham.inputs import fit_inputs
 from graphham.losses import balance_loss, constraint_loss, entropy_loss, seed_loss

@@ -8,10 +8,10 @@ import scipy.sparse as sp
 import torch
 
 from graphham.adapters import as_graph
-from graphham.blocks import Block
 from graphham.config.settings import make_config
 from graphham.fitting import fit_graph
-from graphham.graph import Graph, Labels
+from graphham.graph.graph import Graph, Labels
+from graphham.graph.neighborhoods import Block
 from graphham.inference import Encoder
 from graphham.inputs import NodeInputs
 from graphham.objective import Truth

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphham import ops
-from graphham.blocks import Block
 from graphham.errors import InputError
+from graphham.graph.neighborhoods import Block
 
 
 @st.composite

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from graphham.blocks import Block
+from graphham.graph.neighborhoods import Block
 from graphham.losses import constraint_loss, use_losses
 from graphham.membership import assign, combine_levels, neighbor_evidence, witnesses
 from graphham.ops import groups

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphham.blocks import Block
+from graphham.graph.neighborhoods import Block
 from graphham.ops import GroupTerms, attend
 from graphham.ops.products import tall_product
 

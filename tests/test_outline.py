@@ -9,8 +9,8 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 from graphham.adapters import as_graph
-from graphham.blocks import Block
-from graphham.graph import Graph, Labels
+from graphham.graph.graph import Graph, Labels
+from graphham.graph.neighborhoods import Block
 from graphham.inputs import NodeInputs
 from graphham.objective import Truth
 from graphham.outline import _STEPS, Outline, _planes, mixed_averages

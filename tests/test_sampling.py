@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from graphham.blocks import Block
 from graphham.errors import InputError
-from graphham.graph import build_graph
-from graphham.planted import planted_hierarchy
+from graphham.graph.graph import build_graph
+from graphham.graph.neighborhoods import Block
+from graphham.graph.planted import planted_hierarchy
 from graphham.sampling import (
     NeighborSampler,
     derive_key,

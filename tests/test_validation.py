@@ -15,7 +15,7 @@ from graphham.baselines.features import fit_features
 from graphham.baselines.training import NodeNet
 from graphham.baselines.training import _validate as validated
 from graphham.evaluate.metrics import label_metrics
-from graphham.graph import Labels, build_graph
+from graphham.graph.graph import Labels, build_graph
 from graphham.multilabel import take_as_many
 from graphham.objective import Truth
 from graphham.validation import LabelValidator, LinkValidator, ranking_auc

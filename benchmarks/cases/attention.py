@@ -18,7 +18,7 @@ from benchmarks.measure import Side, interleave, timed
 from benchmarks.results import OURS, Comparison, Result
 from benchmarks.roof import RoofProbe
 from graphham.attention import MembershipAttention
-from graphham.blocks import Block
+from graphham.graph.neighborhoods import Block
 from graphham.ops import mean_aggregate
 from graphham.ops.sources import Assigned
 from graphham.sampling import NeighborSampler

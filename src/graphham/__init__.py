@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from graphham.datasets import load_dataset
     from graphham.errors import InputError
     from graphham.estimator import GraphHAM
-    from graphham.graph import Graph
+    from graphham.graph.graph import Graph
+    from graphham.graph.planted import planted_hierarchy
     from graphham.io import read_graph
-    from graphham.planted import planted_hierarchy
     from graphham.saved import Run
 
 __version__ = "0.1.0"
@@ -39,14 +39,14 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Graph": "graphham.graph",
+    "Graph": "graphham.graph.graph",
     "GraphHAM": "graphham.estimator",
     "InputError": "graphham.errors",
     "MembershipAttention": "graphham.attention",
     "Run": "graphham.saved",
     "as_graph": "graphham.adapters",
     "load_dataset": "graphham.datasets",
-    "planted_hierarchy": "graphham.planted",
+    "planted_hierarchy": "graphham.graph.planted",
     "read_graph": "graphham.io",
 }
 

@@ -14,8 +14,9 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from graphham.errors import InputError
-from graphham.graph import Graph, Labels
-from graphham.ids import NodeIds
+from graphham.graph.graph import Graph, Labels
+from graphham.graph.ids import NodeIds
+from graphham.graph.store import is_store, open_store
 from graphham.io.edges import edges_of_matrix, edges_of_table
 from graphham.io.encode import Edges
 from graphham.io.features import attach_features
@@ -23,7 +24,6 @@ from graphham.io.labels import attach_labels
 from graphham.io.reader import graph_of_edges, read_graph
 from graphham.io.tables import as_arrow, is_frame
 from graphham.io.writer import edge_weights
-from graphham.store import is_store, open_store
 
 _MASKS = ("train_mask", "val_mask", "test_mask")
 

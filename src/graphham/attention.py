@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from graphham.blocks import Block
 from graphham.draws import Source
 from graphham.errors import InputError
+from graphham.graph.neighborhoods import Block
 from graphham.inputs import FeatureRows
 from graphham.membership import assign, cosine_affinity, gumbel_noise
 from graphham.ops import (
@@ -78,7 +78,7 @@ class MembershipAttention(nn.Module):
 
     Shapes:
         - input: ``(num_nodes, in_dim)`` and an ``edge_index`` of ``(2, num_edges)`` source and
-          target rows, or a :class:`~graphham.blocks.Block`
+          target rows, or a :class:`~graphham.graph.neighborhoods.Block`
         - output: ``(num_targets, out_dim)``
     """
 

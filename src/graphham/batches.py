@@ -18,9 +18,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from graphham.blocks import Block
 from graphham.config.settings import RunConfig
-from graphham.graph import Graph
+from graphham.graph.graph import Graph
+from graphham.graph.neighborhoods import Block
 from graphham.inputs import NodeInputs
 from graphham.keys import derive_key, numpy_generator
 from graphham.model import Batch

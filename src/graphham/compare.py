@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphham.errors import InputError
-from graphham.ids import NodeIds
+from graphham.graph.ids import NodeIds
 from graphham.nesting import contingency
 from graphham.saved import Run
 

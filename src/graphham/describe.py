@@ -13,7 +13,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from graphham.errors import InputError
-from graphham.graph import Graph, Labels
+from graphham.graph.graph import Graph, Labels
 from graphham.hierarchy import Hierarchy
 from graphham.nesting import contingency
 from graphham.result import FitResult

@@ -20,9 +20,9 @@ from graphham.describe import boundary_table, groups_table
 from graphham.errors import InputError
 from graphham.explain import Explanation, explain_node
 from graphham.fitting import Fitted, fit_graph
-from graphham.graph import Graph
+from graphham.graph.graph import Graph
+from graphham.graph.ids import NodeIds
 from graphham.hierarchy import Hierarchy
-from graphham.ids import NodeIds
 from graphham.inference import Encoder, known_rows, node_attention
 from graphham.inputs import NodeInputs
 from graphham.result import FitResult

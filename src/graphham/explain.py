@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from graphham.describe import features_of
 from graphham.errors import InputError
-from graphham.graph import Graph
+from graphham.graph.graph import Graph
 from graphham.result import FitResult
 from graphham.system.atomic import plain
 

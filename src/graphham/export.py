@@ -23,7 +23,7 @@ from graphham.system.atomic import creating
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from graphham.graph import Graph
+    from graphham.graph.graph import Graph
     from graphham.saved import Run
 
 FORMATS = ("parquet", "csv", "word2vec", "graphml", "pyg")

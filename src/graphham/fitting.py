@@ -15,11 +15,11 @@ import numpy as np
 import torch
 
 from graphham import __version__
-from graphham.blocks import Block
 from graphham.config.settings import RunConfig
 from graphham.context import ContextTable
 from graphham.errors import InputError
-from graphham.graph import Graph
+from graphham.graph.graph import Graph
+from graphham.graph.neighborhoods import Block
 from graphham.hierarchy import hierarchy_metrics
 from graphham.inference import Encoder
 from graphham.inputs import FeatureMap, NodeInputs, fit_inputs

@@ -11,12 +11,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from graphham.blocks import Block
 from graphham.config.settings import RunConfig, make_config
 from graphham.errors import InputError
 from graphham.explain import NodeAttention
-from graphham.graph import Graph, Labels
-from graphham.ids import NodeIds
+from graphham.graph.graph import Graph, Labels
+from graphham.graph.ids import NodeIds
+from graphham.graph.neighborhoods import Block
 from graphham.inputs import FeatureMap, NodeInputs
 from graphham.layerwise import LayerWise, Reading
 from graphham.membership import combine_levels

@@ -17,21 +17,21 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from graphham.blocks import Block
 from graphham.config.settings import InputConfig
 from graphham.draws import dropout as drop
 from graphham.draws import make_source
 from graphham.errors import InputError
-from graphham.graph import Graph
-from graphham.keys import derive_key
-from graphham.layer_kernels import lead_with_self
-from graphham.mapped import (
+from graphham.graph.graph import Graph
+from graphham.graph.mapped_features import (
     KEPT_BYTES,
     MappedFeatures,
     column_moments,
     gather_rows,
     leading_directions,
 )
+from graphham.graph.neighborhoods import Block
+from graphham.keys import derive_key
+from graphham.layer_kernels import lead_with_self
 from graphham.ops import SparseMatrix, mean_aggregate, sparse_matmul
 from graphham.parallel.ranks import ALONE, Ranks, span_of
 from graphham.parallel.split import SplitFeatures, split_moments

@@ -19,11 +19,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from graphham.attention import MembershipAttention
-from graphham.blocks import Block
-from graphham.graph import Graph
+from graphham.graph.graph import Graph
+from graphham.graph.mapped_features import MappedFeatures, release, trim_heap
+from graphham.graph.neighborhoods import Block
 from graphham.inputs import FeatureRows, NodeInputs
 from graphham.layer_kernels import attend, attend_additive, lead_with_self, neighbor_mean
-from graphham.mapped import MappedFeatures, release, trim_heap
 from graphham.membership import WITNESSES
 from graphham.model import GraphHAMNet, activate
 from graphham.ops import aggregate, edge_dot, edge_scores, edge_softmax

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from graphham.baselines.base import cosines
 from graphham.baselines.pairs import SparseRows, smoothed_rows
-from graphham.graph import Graph
+from graphham.graph.graph import Graph
 
 Rows = npt.NDArray[np.int64]
 Doubles = npt.NDArray[np.float64]

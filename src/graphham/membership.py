@@ -12,8 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from graphham.blocks import Block
 from graphham.draws import Draws, Source, uniform
+from graphham.graph.neighborhoods import Block
 from graphham.ops import aggregate
 from graphham.ops.attention import runs_reference
 from graphham.ops.groups import climb, descend, relax

@@ -11,10 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from graphham.attention import MembershipAttention
-from graphham.blocks import Block
 from graphham.config.settings import RunConfig
 from graphham.context import ContextDecoder, ContextTable
 from graphham.draws import Source, dropout
+from graphham.graph.neighborhoods import Block
 from graphham.inputs import FeatureRows
 from graphham.membership import combine_levels, neighbor_evidence, witnesses
 from graphham.ops import groups, mean_aggregate

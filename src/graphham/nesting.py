@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphham.errors import InputError
-from graphham.graph import Labels
+from graphham.graph.graph import Labels
 from graphham.result import Codes
 
 Counts = npt.NDArray[np.int64]

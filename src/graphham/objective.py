@@ -15,7 +15,7 @@ from graphham.batches import Step
 from graphham.config.settings import RunConfig
 from graphham.draws import Source
 from graphham.errors import InputError
-from graphham.graph import Labels
+from graphham.graph.graph import Labels
 from graphham.keys import derive_key, numpy_generator
 from graphham.losses import class_loss, constraint_loss, entropy_loss, use_losses
 from graphham.membership import one_hot_straight_through

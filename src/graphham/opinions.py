@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from graphham.adam import Adam
-from graphham.blocks import Block
 from graphham.draws import Source, hidden, make_source, uniform
+from graphham.graph.neighborhoods import Block
 from graphham.inputs import FeatureRows, NodeInputs
 from graphham.keys import derive_key, torch_generator
 from graphham.losses import class_loss, sharpened

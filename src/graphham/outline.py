@@ -14,8 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from graphham.blocks import Block
 from graphham.draws import Source
+from graphham.graph.neighborhoods import Block
 from graphham.inputs import FeatureRows, NodeInputs
 from graphham.losses import class_loss
 from graphham.objective import Truth

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from graphham.config.settings import RunConfig
 from graphham.errors import InputError
-from graphham.graph import Graph
+from graphham.graph.graph import Graph
 from graphham.objective import Truth
 from graphham.probe import link_agreement, own_features_help
 

@@ -11,9 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from graphham.blocks import Block
 from graphham.config.settings import InputConfig
-from graphham.graph import Graph
+from graphham.graph.graph import Graph
+from graphham.graph.neighborhoods import Block
 from graphham.inputs import fit_inputs
 from graphham.objective import Truth
 from graphham.ops import mean_aggregate

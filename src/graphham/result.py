@@ -12,8 +12,8 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from graphham.errors import DivergedError, InputError
-from graphham.graph import Labels
-from graphham.ids import NodeIds
+from graphham.graph.graph import Labels
+from graphham.graph.ids import NodeIds
 
 if TYPE_CHECKING:
     import pyarrow as pa

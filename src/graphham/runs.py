@@ -42,7 +42,7 @@ from graphham.system.atomic import (
 )
 
 if TYPE_CHECKING:
-    from graphham.graph import Graph
+    from graphham.graph.graph import Graph
 
 __all__ = ["Run", "RunWriter", "resume_run", "start_run"]
 
@@ -271,7 +271,7 @@ class RunWriter:
         remove_folder(self.partial / GRAPH_FOLDER)
         if graph.part is not None or _graph_bytes(graph) > _KEPT_GRAPH_BYTES:
             return False
-        from graphham.store import write_store
+        from graphham.graph.store import write_store
 
         write_store(graph, self.partial / GRAPH_FOLDER)
         return True

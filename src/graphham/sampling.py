@@ -13,13 +13,13 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from graphham.blocks import Block
 from graphham.errors import InputError
+from graphham.graph.neighborhoods import Block
 from graphham.keys import derive_key, numpy_generator, torch_generator
 from graphham.system.jit import Array, below, exact, frozen, inlined, jit, mix, prefetch, unit
 
 if TYPE_CHECKING:
-    from graphham.graph import Graph
+    from graphham.graph.graph import Graph
 
 __all__ = [
     "NeighborSampler",

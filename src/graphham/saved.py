@@ -20,7 +20,7 @@ from graphham.system.atomic import write_json
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from graphham.graph import Graph
+    from graphham.graph.graph import Graph
     from graphham.hierarchy import Hierarchy
 
 FORMAT = "graphham-run"
@@ -175,7 +175,7 @@ class Run:
                 f"the run {self.path} does not hold its graph (it was too large or the run is "
                 f"older); name the graph with --graph"
             )
-        from graphham.store import open_store
+        from graphham.graph.store import open_store
 
         advice = "name the graph with --graph or fit the run again"
         return self.check_graph(open_store(folder, advice=advice))

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from graphham.graph import Graph
+from graphham.graph.graph import Graph
 from graphham.keys import derive_key
 from graphham.kmeans import Codes, Floats, kmeans
 from graphham.layer_kernels import neighbor_mean

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import lu, qr
 
-from graphham.graph import Graph
+from graphham.graph.graph import Graph
 from graphham.keys import derive_key, numpy_generator
 
 Floats = npt.NDArray[np.float32]

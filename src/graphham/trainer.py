@@ -17,7 +17,7 @@ from graphham.batches import Batches, Step
 from graphham.config.settings import RunConfig
 from graphham.context import ContextTable
 from graphham.draws import Source, make_source
-from graphham.graph import Graph
+from graphham.graph.graph import Graph
 from graphham.inference import full_batch, level_states
 from graphham.inputs import NodeInputs
 from graphham.keys import derive_key

@@ -13,8 +13,8 @@ import torch
 from graphham.baselines import Asp2Vec
 from graphham.baselines.asp2vec_kernels import learn_windows
 from graphham.errors import InputError
-from graphham.graph import build_graph
-from graphham.planted import PlantedGraph, planted_hierarchy
+from graphham.graph.graph import build_graph
+from graphham.graph.planted import PlantedGraph, planted_hierarchy
 
 _LEAVES = 6
 

@@ -18,8 +18,8 @@ from sklearn.metrics import adjusted_rand_score
 from graphham.baselines import DeepMinCut, DeepMinCutFeatures
 from graphham.baselines.deepmincut import cut_loss
 from graphham.errors import InputError
-from graphham.graph import build_graph
-from graphham.planted import PlantedGraph, planted_hierarchy
+from graphham.graph.graph import build_graph
+from graphham.graph.planted import PlantedGraph, planted_hierarchy
 
 
 @cache

@@ -18,8 +18,8 @@ from graphham.baselines.logistic import Operator, fit_logistic
 from graphham.baselines.pairs import SparseRows, smoothed_rows, walk_matrix
 from graphham.baselines.untrained import AdamicAdar, CommonNeighbors, SmoothedFeatures
 from graphham.errors import InputError
-from graphham.graph import Labels, build_graph
-from graphham.planted import planted_hierarchy
+from graphham.graph.graph import Labels, build_graph
+from graphham.graph.planted import planted_hierarchy
 
 
 @given(seed=st.integers(0, 1000), nodes=st.integers(2, 12), share=st.floats(0, 1))

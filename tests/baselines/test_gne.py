@@ -15,8 +15,8 @@ from graphham.baselines.gne import GNE, neighbor_rows, sibling_similarity
 from graphham.baselines.spheres import place_on_spheres
 from graphham.baselines.trees import Tree, build_tree
 from graphham.errors import InputError
-from graphham.graph import build_graph
-from graphham.planted import PlantedGraph, planted_hierarchy
+from graphham.graph.graph import build_graph
+from graphham.graph.planted import PlantedGraph, planted_hierarchy
 
 _QUICK = {"dim": 16, "max_leaves": 30, "steps": 600, "sphere_steps": 600}
 

@@ -17,13 +17,13 @@ from threadpoolctl import threadpool_limits
 from graphham.baselines import topics
 from graphham.baselines.graphstone import GraphSTONE, TopicNet
 from graphham.baselines.topics import anonymous_walks, find_topics, word_text
-from graphham.blocks import Block
 from graphham.errors import InputError
-from graphham.graph import Graph, build_graph
+from graphham.graph.graph import Graph, build_graph
+from graphham.graph.neighborhoods import Block
+from graphham.graph.planted import planted_hierarchy
 from graphham.inputs import FeatureRows
 from graphham.keys import torch_generator
 from graphham.methods import load_method
-from graphham.planted import planted_hierarchy
 from graphham.sampling import walk_contexts
 
 CLIQUE, BRIDGE = 12, 12

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from graphham.baselines.coarsening import assignment, coarsen, equivalence_groups
 from graphham.baselines.hgcn import HGCN, HgcnNet, step_bytes
 from graphham.errors import InputError
-from graphham.graph import Graph, build_graph
+from graphham.graph.graph import Graph, build_graph
+from graphham.graph.planted import planted_hierarchy
 from graphham.inputs import FeatureRows
 from graphham.keys import torch_generator
-from graphham.planted import planted_hierarchy
 
 
 @st.composite

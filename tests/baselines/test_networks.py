@@ -15,13 +15,13 @@ from graphham.baselines.features import fit_features
 from graphham.baselines.gat import GAT, GatLayer
 from graphham.baselines.sage import GraphSAGE, SageLayer, SageNet
 from graphham.baselines.training import Schedule, dropped, encode_all, train
-from graphham.blocks import Block
 from graphham.errors import InputError
-from graphham.graph import Graph, build_graph
+from graphham.graph.graph import Graph, build_graph
+from graphham.graph.neighborhoods import Block
+from graphham.graph.planted import planted_hierarchy
 from graphham.inputs import FeatureRows
 from graphham.keys import torch_generator
 from graphham.objective import Truth
-from graphham.planted import planted_hierarchy
 
 
 @st.composite

@@ -15,8 +15,8 @@ from graphham.baselines.deepwalk import DeepWalk
 from graphham.baselines.spacene import SpaceNE
 from graphham.baselines.subspaces import fit_released, fit_subspaces, subspace_loss
 from graphham.errors import InputError
-from graphham.graph import build_graph
-from graphham.planted import PlantedGraph, planted_hierarchy
+from graphham.graph.graph import build_graph
+from graphham.graph.planted import PlantedGraph, planted_hierarchy
 
 _QUICK = {"dim": 12, "max_leaves": 30, "walks": 12}
 

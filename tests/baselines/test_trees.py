@@ -15,9 +15,9 @@ from sklearn.metrics import adjusted_rand_score
 from graphham.baselines.tree_reading import read_tree
 from graphham.baselines.trees import Tree, build_tree
 from graphham.errors import InputError
-from graphham.graph import build_graph
-from graphham.ids import NodeIds
-from graphham.planted import planted_hierarchy
+from graphham.graph.graph import build_graph
+from graphham.graph.ids import NodeIds
+from graphham.graph.planted import planted_hierarchy
 
 _IDS = NodeIds(["a", "b", "c", "d", "e"])
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from graphham.cli import main
-from graphham.planted import PlantedGraph, planted_hierarchy
+from graphham.graph.planted import PlantedGraph, planted_hierarchy
 
 
 @dataclass(frozen=True)

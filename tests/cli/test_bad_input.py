@@ -113,8 +113,8 @@ def truncated_parquet(folder: Path) -> tuple[list[str], str]:
 
 
 def truncated_store(folder: Path) -> tuple[list[str], str]:
+    from graphham.graph.store import write_store
     from graphham.io import read_graph
-    from graphham.store import write_store
 
     store = write_store(read_graph(folder / _edges(folder, _EDGES)), folder / "store")
     whole = (store / "indices.npy").read_bytes()

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 import graphham as gh
-from graphham.graph import Graph
-from graphham.ids import NodeIds
-from graphham.planted import PlantedGraph
-from graphham.store import write_store
+from graphham.graph.graph import Graph
+from graphham.graph.ids import NodeIds
+from graphham.graph.planted import PlantedGraph
+from graphham.graph.store import write_store
 
 from .conftest import process
 

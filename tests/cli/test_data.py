@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from graphham.graph.store import open_store
 from graphham.runs import Run, start_run
-from graphham.store import open_store
 from tests.outputs import make_graph, make_result
 
 from .conftest import Graphham, contents

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from sklearn.metrics import normalized_mutual_info_score
 
-from graphham.planted import PlantedGraph
+from graphham.graph.planted import PlantedGraph
 from graphham.runs import Run
 
 from .conftest import Graphham, command, contents, process

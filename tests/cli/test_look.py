@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import graphham as gh
-from graphham.planted import PlantedGraph
+from graphham.graph.planted import PlantedGraph
 
 from .conftest import Graphham, contents
 
@@ -27,8 +27,8 @@ def runs(planted: PlantedGraph, tmp_path_factory: pytest.TempPathFactory) -> Pat
 def test_new_nodes_get_a_place_on_the_map(
     graphham: Graphham, runs: Path, planted: PlantedGraph, tmp_path: Path
 ) -> None:
+    from graphham.graph.store import write_store
     from graphham.projection import run_map
-    from graphham.store import write_store
 
     write_store(planted.graph, tmp_path / "store")
     for name in ("a.parquet", "a.csv"):

@@ -15,10 +15,10 @@ import scipy.sparse as sp
 
 from graphham.baselines.base import SEARCH_BUDGET, Method
 from graphham.errors import InputError
-from graphham.graph import Graph, Labels, build_graph
-from graphham.ids import NodeIds
+from graphham.graph.graph import Graph, Labels, build_graph
+from graphham.graph.ids import NodeIds
+from graphham.graph.planted import planted_hierarchy
 from graphham.methods import load_method, make_method, method_class, method_names, method_rows
-from graphham.planted import planted_hierarchy
 from graphham.sampling import sample_negatives
 
 _NUM_NODES = 180

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from graphham.errors import InputError
 from graphham.evaluate.candidates import hard_queries, is_linked, neighbor_keys, uniform_queries
 from graphham.evaluate.splits import edge_split
-from graphham.graph import Graph, build_graph
-from graphham.planted import planted_hierarchy
+from graphham.graph.graph import Graph, build_graph
+from graphham.graph.planted import planted_hierarchy
 
 
 def random_graph(n: int, edges: int, seed: int) -> Graph:

@@ -18,8 +18,8 @@ from graphham.evaluate.hierarchies import (
     tree_purity,
 )
 from graphham.evaluate.hierarchy_peers import peer_hierarchy
+from graphham.graph.planted import planted_hierarchy
 from graphham.nesting import nesting_score
-from graphham.planted import planted_hierarchy
 
 
 def slow_purity(levels: list[np.ndarray], classes: np.ndarray) -> float:

@@ -16,8 +16,8 @@ from graphham.evaluate.splits import (
     node_split,
     num_folds,
 )
-from graphham.graph import Graph, Labels, build_graph
-from graphham.planted import planted_hierarchy
+from graphham.graph.graph import Graph, Labels, build_graph
+from graphham.graph.planted import planted_hierarchy
 
 
 def ring(codes: list[int], classes: int) -> Graph:

@@ -12,9 +12,9 @@ import pytest
 
 from graphham.config.settings import make_config
 from graphham.fitting import fit_to_run
-from graphham.graph import Labels, build_graph
-from graphham.ids import NodeIds
-from graphham.planted import planted_hierarchy
+from graphham.graph.graph import Labels, build_graph
+from graphham.graph.ids import NodeIds
+from graphham.graph.planted import planted_hierarchy
 from tests.hostile import write_hostile_run
 
 FLAGS = [

@@ -10,14 +10,14 @@ import pytest
 import torch
 
 from graphham.errors import InputError
-from graphham.graph import Part
-from graphham.mapped import MappedFeatures, column_moments, leading_directions
+from graphham.graph.graph import Part
+from graphham.graph.mapped_features import MappedFeatures, column_moments, leading_directions
+from graphham.graph.planted import planted_hierarchy
+from graphham.graph.store import open_store, verify_store, write_store
+from graphham.graph.store_parts import is_split, open_part, split_store
 from graphham.parallel.ranks import Ranks, span_of
 from graphham.parallel.split import SplitFeatures, SplitSampler, split_moments
-from graphham.parts import is_split, open_part, split_store
-from graphham.planted import planted_hierarchy
 from graphham.sampling import NeighborSampler, sample_negatives, walk_contexts
-from graphham.store import open_store, verify_store, write_store
 
 NODES = 300
 GRAPH = planted_hierarchy((2, 3), NODES, mean_degree=9, features="gaussian", dim=5, seed=3).graph

@@ -6,8 +6,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphham.config.settings import make_config
-from graphham.graph import Graph, Labels, build_graph
-from graphham.planted import PlantedGraph, planted_hierarchy
+from graphham.graph.graph import Graph, Labels, build_graph
+from graphham.graph.planted import PlantedGraph, planted_hierarchy
 
 SMALL = {"groups": (6, 2), "dim": 16, "train.epochs": 6}
 

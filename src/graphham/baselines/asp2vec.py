@@ -65,7 +65,7 @@ from graphham.baselines.asp2vec_kernels import learn_windows
 from graphham.baselines.base import Floats, Rows, cosines
 from graphham.baselines.frozen import LabelFreeMethod, undirected
 from graphham.errors import InputError
-from graphham.graph import Graph
+from graphham.graph.graph import Graph
 from graphham.keys import derive_key, numpy_generator
 from graphham.sampling import walk_contexts
 from graphham.system.jit import Array, frozen

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from graphham.errors import InputError
-from graphham.graph import Graph, Labels
-from graphham.ids import NodeIds
+from graphham.graph.graph import Graph, Labels
+from graphham.graph.ids import NodeIds
 from graphham.multilabel import ranked_micro_f1
 from graphham.result import refuse_not_finite
 

@@ -52,9 +52,9 @@ from graphham.baselines.features import fit_features
 from graphham.baselines.frozen import LabelFreeMethod, undirected
 from graphham.baselines.pairs import walk_matrix
 from graphham.baselines.training import NodeNet, dropped, encode_all
-from graphham.blocks import Block
 from graphham.errors import InputError
-from graphham.graph import Graph
+from graphham.graph.graph import Graph
+from graphham.graph.neighborhoods import Block
 from graphham.inputs import FeatureMap, FeatureRows, NodeInputs
 from graphham.keys import derive_key, numpy_generator, torch_generator
 from graphham.ops import mean_aggregate

@@ -15,7 +15,7 @@ import numpy as np
 from graphham.baselines.base import Floats
 from graphham.baselines.frozen import LabelFreeMethod, undirected
 from graphham.errors import InputError
-from graphham.graph import Graph
+from graphham.graph.graph import Graph
 from graphham.keys import derive_key, numpy_generator
 from graphham.sampling import walk_contexts
 from graphham.system.jit import Array, frozen, jit, mix, unit

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from graphham.config.settings import InputConfig
 from graphham.errors import InputError
-from graphham.graph import Graph
+from graphham.graph.graph import Graph
 from graphham.inputs import FeatureMap, NodeInputs, fit_inputs
 from graphham.keys import derive_key
 from graphham.ops import SparseMatrix

@@ -18,7 +18,7 @@ from graphham.baselines.base import (
     peak_memory,
 )
 from graphham.baselines.memory import check_memory
-from graphham.graph import Graph, build_graph
+from graphham.graph.graph import Graph, build_graph
 from graphham.system.threads import single_threaded
 
 if TYPE_CHECKING:

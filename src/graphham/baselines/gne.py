@@ -52,7 +52,7 @@ from graphham.baselines.spheres import BATCH_ENTRIES, place_on_spheres
 from graphham.baselines.tree_method import TreeMethod
 from graphham.baselines.trees import Tree
 from graphham.errors import InputError
-from graphham.graph import Graph
+from graphham.graph.graph import Graph
 from graphham.keys import derive_key
 
 if TYPE_CHECKING:

@@ -65,9 +65,9 @@ from graphham.baselines.training import (
     product,
     train,
 )
-from graphham.blocks import Block
 from graphham.errors import InputError
-from graphham.graph import Graph
+from graphham.graph.graph import Graph
+from graphham.graph.neighborhoods import Block
 from graphham.inputs import FeatureRows, NodeInputs
 from graphham.keys import derive_key
 from graphham.ops import edge_dot, mean_aggregate

@@ -15,7 +15,7 @@ from graphham.baselines.base import Floats, Method, Rows, cosines
 from graphham.config.settings import make_config
 from graphham.errors import InputError
 from graphham.fitting import Fitted, fit_graph
-from graphham.graph import Graph
+from graphham.graph.graph import Graph
 from graphham.inference import Encoder, full_batch
 from graphham.link_score import LinkClues, LinkWeights
 from graphham.runs import start_run

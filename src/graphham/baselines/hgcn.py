@@ -52,9 +52,9 @@ from graphham.baselines.coarsening import Coarsening, assignment, coarsen
 from graphham.baselines.memory import check_memory
 from graphham.baselines.network import NetworkMethod, by_size
 from graphham.baselines.training import NodeNet, dropped, product
-from graphham.blocks import Block
 from graphham.errors import InputError
-from graphham.graph import Graph
+from graphham.graph.graph import Graph
+from graphham.graph.neighborhoods import Block
 from graphham.inputs import FeatureRows
 from graphham.ops import SparseMatrix, sparse_matmul
 from graphham.system.atomic import write_json

@@ -23,9 +23,9 @@ from graphham.baselines.logistic import STRENGTHS, Classifier, Operator, fit_log
 from graphham.baselines.network import NetworkMethod
 from graphham.baselines.pairs import walk_matrix
 from graphham.baselines.training import NodeNet, dropped, product
-from graphham.blocks import Block
 from graphham.errors import InputError
-from graphham.graph import Graph
+from graphham.graph.graph import Graph
+from graphham.graph.neighborhoods import Block
 from graphham.inputs import FeatureRows
 from graphham.objective import Truth
 

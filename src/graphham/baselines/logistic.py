@@ -17,7 +17,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, softmax
 
 from graphham.baselines.base import Rows, label_score
-from graphham.graph import Labels
+from graphham.graph.graph import Labels
 
 Array = npt.NDArray[Any]
 # Strengths C of the fit against the penalty, weak to strong; each starts from the one before.

@@ -21,7 +21,7 @@ from graphham.baselines.training import (
     single_threaded,
     train,
 )
-from graphham.graph import Graph
+from graphham.graph.graph import Graph
 from graphham.inputs import FeatureMap, NodeInputs
 from graphham.objective import Truth
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from graphham.graph import Graph
+from graphham.graph.graph import Graph
 from graphham.system.jit import Array, frozen, jit
 
 

@@ -22,8 +22,8 @@ from torch import Tensor, nn
 
 from graphham.baselines.network import NetworkMethod
 from graphham.baselines.training import NodeNet, dropped, product
-from graphham.blocks import Block
 from graphham.errors import InputError
+from graphham.graph.neighborhoods import Block
 from graphham.inputs import FeatureRows
 from graphham.ops import mean_aggregate
 

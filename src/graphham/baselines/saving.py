@@ -25,7 +25,7 @@ from graphham import __version__
 from graphham.baselines.base import Method
 from graphham.checkpoints import read_tensors, write_tensors
 from graphham.errors import InputError
-from graphham.ids import NodeIds
+from graphham.graph.ids import NodeIds
 from graphham.system.atomic import (
     plain,
     remove_folder,

@@ -55,7 +55,7 @@ from graphham.baselines.frozen import undirected
 from graphham.baselines.tree_method import TreeMethod
 from graphham.baselines.trees import Tree
 from graphham.errors import InputError
-from graphham.graph import Graph
+from graphham.graph.graph import Graph
 from graphham.keys import derive_key
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from graphham.errors import InputError
-from graphham.graph import Graph
+from graphham.graph.graph import Graph
 from graphham.keys import derive_key, numpy_generator
 from graphham.sampling import walk_contexts
 from graphham.system.jit import Array, frozen, jit

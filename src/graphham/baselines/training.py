@@ -19,9 +19,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from graphham.baselines.base import Rows
-from graphham.blocks import Block
 from graphham.errors import InputError
-from graphham.graph import Graph
+from graphham.graph.graph import Graph
+from graphham.graph.neighborhoods import Block
 from graphham.inputs import FeatureRows, NodeInputs
 from graphham.keys import derive_key, numpy_generator, torch_generator
 from graphham.losses import class_loss

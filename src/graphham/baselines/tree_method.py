@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from graphham.baselines.frozen import LabelFreeMethod
 from graphham.baselines.trees import Tree, make_tree
-from graphham.graph import Graph
+from graphham.graph.graph import Graph
 from graphham.system.atomic import write_json
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from graphham.baselines.trees import Tree
 from graphham.errors import InputError
-from graphham.ids import NodeIds
+from graphham.graph.ids import NodeIds
 
 
 class _Group:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from graphham.errors import InputError
-from graphham.graph import Graph
+from graphham.graph.graph import Graph
 from graphham.keys import derive_key
 from graphham.louvain import louvain
 

@@ -18,7 +18,7 @@ from graphham.baselines.base import Method, Rows
 from graphham.baselines.features import reduced, scaled_features
 from graphham.baselines.pairs import SparseRows, smoothed_rows, unit_rows
 from graphham.errors import InputError
-from graphham.graph import Graph
+from graphham.graph.graph import Graph
 
 if TYPE_CHECKING:
     from graphham.trainer import Listener

@@ -10,7 +10,7 @@ import typer
 from graphham.errors import InputError
 
 if TYPE_CHECKING:
-    from graphham.graph import Graph
+    from graphham.graph.graph import Graph
     from graphham.saved import Run
     from graphham.system.console import Screen
 

@@ -28,7 +28,7 @@ from graphham.cli.options import (
 from graphham.errors import InputError
 
 if TYPE_CHECKING:
-    from graphham.graph import Graph
+    from graphham.graph.graph import Graph
     from graphham.saved import Run
     from graphham.system.console import Screen
 

@@ -80,7 +80,7 @@ def ingest(
     if not overwrite:
         refuse_existing(place, "give another --out or remove it first")
 
-    from graphham.store import refuse_taken, verify_store
+    from graphham.graph.store import refuse_taken, verify_store
     from graphham.system.console import Screen
 
     screen = Screen()
@@ -104,7 +104,7 @@ def _write(
 ) -> Path:
     """Read the graph out of core if it is edge files that allow it, in memory otherwise."""
     from graphham.cli.fit import read_and_report
-    from graphham.store import write_store
+    from graphham.graph.store import write_store
 
     if not memory_gib > 0:
         raise InputError(f"--memory-gib is {memory_gib}; it must be above 0")
@@ -238,7 +238,7 @@ def split(
       graphham fit stores/halves --processes 2 --out runs/big
       rsync -a --sparse stores/halves/part-1 host:stores/halves/
     """
-    from graphham.parts import split_store
+    from graphham.graph.store_parts import split_store
     from graphham.system.console import Screen
 
     screen = Screen()
@@ -269,11 +269,11 @@ def info(
     if (folder / "summary.json").is_file() or (not folder.exists() and partial.is_dir()):
         _show_run(screen, folder)
         return
+    from graphham.graph.store import holds_parts
     from graphham.io import describe
-    from graphham.store import holds_parts
 
     if holds_parts(folder):
-        from graphham.parts import list_parts
+        from graphham.graph.store_parts import list_parts
 
         found = list_parts(folder)
         screen.say("Parts", [f"{name}: nodes {a:,} to {b - 1:,}" for name, a, b in found])

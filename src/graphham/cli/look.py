@@ -10,7 +10,7 @@ import typer
 from graphham.cli.outputs import RunArgument
 
 if TYPE_CHECKING:
-    from graphham.graph import Graph
+    from graphham.graph.graph import Graph
 
 _GraphOption = Annotated[
     str | None,

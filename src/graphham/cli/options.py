@@ -12,7 +12,7 @@ import typer
 from graphham.errors import InputError
 
 if TYPE_CHECKING:
-    from graphham.graph import Graph
+    from graphham.graph.graph import Graph
 
 _PANEL = "Reading the graph"
 # Number of this process and of all, as torchrun and ``fit --processes`` say.
@@ -139,10 +139,10 @@ def open_graph(source: str, options: GraphOptions, parts: bool = False) -> Graph
             raise InputError(f"there is no file {source!r} and {error}") from None
     if (path / "hierarchy.json").is_file():
         raise InputError(f"{path} is a run folder, not a graph; give what the run was fitted on")
-    from graphham.store import MANIFEST, holds_parts, open_store
+    from graphham.graph.store import MANIFEST, holds_parts, open_store
 
     if holds_parts(path):
-        from graphham.parts import open_part
+        from graphham.graph.store_parts import open_part
 
         _refuse(refused, f"{path} is a split store")
         if not parts:

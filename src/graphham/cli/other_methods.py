@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from graphham.baselines.base import Method
     from graphham.cli.options import GraphOptions
-    from graphham.graph import Graph
+    from graphham.graph.graph import Graph
     from graphham.system.console import Screen
 
 _DEFAULT = "graphham"

@@ -23,7 +23,7 @@ from graphham.datasets.table import info_rows, list_rows, table1_rows
 from graphham.errors import InputError
 
 if TYPE_CHECKING:
-    from graphham.graph import Graph
+    from graphham.graph.graph import Graph
 
 __all__ = [
     "CATALOG",

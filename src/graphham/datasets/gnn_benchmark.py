@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from graphham.datasets.catalog import DatasetInfo
 from graphham.errors import InputError
-from graphham.graph import Graph, Labels, build_graph
+from graphham.graph.graph import Graph, Labels, build_graph
 
 
 def load(folder: Path, info: DatasetInfo) -> Graph:

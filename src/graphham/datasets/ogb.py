@@ -13,11 +13,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.csv
 
-from graphham.csr import count_components, pair_keys, rows_from_keys
 from graphham.datasets.catalog import DatasetInfo
 from graphham.errors import InputError
-from graphham.graph import Graph, Labels, ReadReport
-from graphham.ids import NodeIds
+from graphham.graph.csr import count_components, pair_keys, rows_from_keys
+from graphham.graph.graph import Graph, Labels, ReadReport
+from graphham.graph.ids import NodeIds
 
 _SPLITS = {"train": "train", "val": "valid", "test": "test"}
 _BLOCK_BYTES = 1 << 24

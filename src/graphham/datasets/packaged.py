@@ -13,8 +13,8 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from graphham.datasets.catalog import DatasetInfo
-from graphham.graph import Graph, Labels, ReadReport
-from graphham.ids import NodeIds
+from graphham.graph.graph import Graph, Labels, ReadReport
+from graphham.graph.ids import NodeIds
 
 
 def load(info: DatasetInfo) -> Graph:

@@ -16,11 +16,11 @@ import pyarrow.csv
 import scipy.io
 import scipy.sparse as sp
 
-from graphham.csr import count_components, pair_keys, rows_from_keys
 from graphham.datasets.catalog import DatasetInfo
 from graphham.errors import InputError
-from graphham.graph import Graph, Labels, ReadReport
-from graphham.ids import NodeIds
+from graphham.graph.csr import count_components, pair_keys, rows_from_keys
+from graphham.graph.graph import Graph, Labels, ReadReport
+from graphham.graph.ids import NodeIds
 
 
 def load(folder: Path, info: DatasetInfo) -> Graph:

@@ -10,7 +10,7 @@ from graphham.datasets.catalog import DatasetInfo, dataset_info, dataset_names
 from graphham.datasets.fetch import locate, search_folders
 
 if TYPE_CHECKING:
-    from graphham.graph import Graph
+    from graphham.graph.graph import Graph
 
 Row = dict[str, Any]
 
@@ -86,7 +86,7 @@ def table1_rows(names: Sequence[str] | None = None, *, root: str | Path | None =
 
 def clustering_coefficient(graph: Graph) -> float:
     """Return the mean local clustering coefficient, 0 for nodes with fewer than two neighbours."""
-    from graphham.csr import mean_clustering
+    from graphham.graph.csr import mean_clustering
 
     return mean_clustering(graph.indptr, graph.indices)
 

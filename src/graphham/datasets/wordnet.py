@@ -10,8 +10,8 @@ import scipy.sparse as sp
 
 from graphham.datasets.catalog import DatasetInfo
 from graphham.errors import InputError
-from graphham.graph import Graph, Labels, build_graph
-from graphham.ids import NodeIds
+from graphham.graph.graph import Graph, Labels, build_graph
+from graphham.graph.ids import NodeIds
 
 
 def load(folder: Path, info: DatasetInfo) -> Graph:

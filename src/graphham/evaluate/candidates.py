@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphham.errors import InputError
-from graphham.graph import Graph
+from graphham.graph.graph import Graph
 from graphham.keys import derive_key, numpy_generator
 
 Rows = npt.NDArray[np.int64]

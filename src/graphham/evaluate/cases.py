@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphham.errors import InputError
-from graphham.graph import Graph, Labels, build_graph
+from graphham.graph.graph import Graph, Labels, build_graph
 from graphham.keys import derive_key, numpy_generator
 
 FINE, COARSE = 12, 3
@@ -67,7 +67,7 @@ def planted_graph(name: str, seed: int) -> tuple[Graph, list[npt.NDArray[np.int3
         seed: Draws graph and features.
     """
     if name in TREES:
-        from graphham.planted import planted_hierarchy
+        from graphham.graph.planted import planted_hierarchy
 
         planted = planted_hierarchy(
             (COARSE, FINE // COARSE), 2000, edge_shares=TREES[name], seed=seed

@@ -16,7 +16,7 @@ from graphham.evaluate.hierarchies import method_hierarchy
 from graphham.evaluate.metrics import class_metrics, label_metrics
 from graphham.evaluate.sharing import Fits, classified
 from graphham.evaluate.splits import NodeSplit, as_separate_labels, hide_labels, node_split
-from graphham.graph import Graph, Labels
+from graphham.graph.graph import Graph, Labels
 from graphham.multilabel import take_as_many
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from graphham.evaluate.tables import Table
 from graphham.system.atomic import write_json
 
 if TYPE_CHECKING:
-    from graphham.graph import Graph
+    from graphham.graph.graph import Graph
     from graphham.system.console import Screen
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphham.errors import InputError
-from graphham.graph import Labels
+from graphham.graph.graph import Labels
 from graphham.nesting import (
     effective_groups,
     groups_used,

@@ -13,7 +13,7 @@ from graphham.evaluate.cells import Cell, Record
 from graphham.evaluate.classify import Arrays
 from graphham.evaluate.hierarchies import dendrogram_purity, hierarchy_scores, level_arrays
 from graphham.evaluate.hierarchy_peers import PEERS, peer_hierarchy
-from graphham.graph import Graph, Labels
+from graphham.graph.graph import Graph, Labels
 from graphham.nesting import label_scores
 
 

@@ -16,7 +16,7 @@ from graphham.evaluate.hierarchies import method_hierarchy
 from graphham.evaluate.metrics import SCALE, link_metrics
 from graphham.evaluate.sharing import Fits, embedded
 from graphham.evaluate.splits import edge_split
-from graphham.graph import Graph
+from graphham.graph.graph import Graph
 from graphham.keys import derive_key
 
 if TYPE_CHECKING:

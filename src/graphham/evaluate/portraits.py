@@ -11,7 +11,7 @@ import numpy.typing as npt
 from graphham.evaluate.cells import Cell, Record
 from graphham.evaluate.classify import Arrays
 from graphham.evaluate.hierarchies import hierarchy_scores, level_arrays
-from graphham.graph import Graph
+from graphham.graph.graph import Graph
 
 if TYPE_CHECKING:
     from graphham.result import FitResult

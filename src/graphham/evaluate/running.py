@@ -25,7 +25,7 @@ from graphham.system.atomic import remove_folder
 from graphham.system.console import clock
 
 if TYPE_CHECKING:
-    from graphham.graph import Graph
+    from graphham.graph.graph import Graph
     from graphham.system.console import Screen
 
 Measured = tuple[Record, Arrays]

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from graphham.errors import InputError
-from graphham.graph import Graph, Labels
+from graphham.graph.graph import Graph, Labels
 from graphham.keys import derive_key, numpy_generator
 
 Rows = npt.NDArray[np.int64]

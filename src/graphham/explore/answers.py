@@ -27,7 +27,7 @@ from graphham.saved import Run
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from graphham.graph import Graph
+    from graphham.graph.graph import Graph
 
 # Beyond this many nodes the page holds a sample and a density instead of every node.
 WHOLE = 150_000

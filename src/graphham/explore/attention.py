@@ -13,7 +13,7 @@ import numpy.typing as npt
 from graphham.report.view import RunView
 
 if TYPE_CHECKING:
-    from graphham.graph import Graph
+    from graphham.graph.graph import Graph
     from graphham.saved import Run
 
 # Up to this many nodes the attentions are computed before anybody asks: it takes seconds.

@@ -13,7 +13,7 @@ from graphham.errors import InputError
 from graphham.report.view import RunView
 
 if TYPE_CHECKING:
-    from graphham.graph import Graph
+    from graphham.graph.graph import Graph
 
 _LONGEST = 20_000
 

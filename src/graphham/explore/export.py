@@ -26,7 +26,7 @@ from graphham.report.plotlyjs import plotly_path
 from graphham.system.atomic import remove_folder, sync
 
 if TYPE_CHECKING:
-    from graphham.graph import Graph
+    from graphham.graph.graph import Graph
     from graphham.saved import Run
 
 # A page without a server holds every node; more than this is too much for a browser to load.

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import scipy.sparse as sp
 
 from graphham.errors import InputError
-from graphham.ids import NodeIds
+from graphham.graph.ids import NodeIds
 from graphham.io.encode import Edges, arrow_ids, encode_edges, id_column, listed, node_ids
 from graphham.io.files import Raw, check_file, kind_of, read_arrays, read_parquet, read_raw
 from graphham.io.graphml import read_graphml

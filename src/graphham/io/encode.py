@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from graphham.errors import InputError
-from graphham.ids import NodeIds
+from graphham.graph.ids import NodeIds
 
 _CANONICAL_INTEGER = r"^(?:0|-?[1-9][0-9]{0,17})$"
 

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from graphham.errors import InputError
-from graphham.graph import Graph, ReadReport, refuse_sum
-from graphham.ids import NodeIds
+from graphham.graph.graph import Graph, ReadReport, refuse_sum
+from graphham.graph.ids import NodeIds
 from graphham.io.edges import lonely_note
 from graphham.io.encode import as_exact_integers
 from graphham.io.idtable import IdTable

@@ -12,7 +12,7 @@ import pyarrow as pa
 import scipy.sparse as sp
 
 from graphham.errors import InputError
-from graphham.graph import Features, Graph
+from graphham.graph.graph import Features, Graph
 from graphham.io.encode import arrow_ids, listed
 from graphham.io.files import read_arrays
 from graphham.io.labels import choose_columns, shares_table

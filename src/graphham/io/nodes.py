@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from graphham.errors import InputError
-from graphham.graph import Graph, Labels, ReadReport
-from graphham.ids import NodeIds
+from graphham.graph.graph import Graph, Labels, ReadReport
+from graphham.graph.ids import NodeIds
 from graphham.io.encode import as_exact_integers
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphham.errors import InputError
-from graphham.graph import Graph, ReadReport, build_graph, fits_single
+from graphham.graph.graph import Graph, ReadReport, build_graph, fits_single
 from graphham.io.edges import read_edges
 from graphham.io.encode import Edges
 from graphham.io.features import attach_features

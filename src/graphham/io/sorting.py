@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphham.errors import InputError
-from graphham.graph import fits_single
+from graphham.graph.graph import fits_single
 from graphham.system.jit import exact, frozen, jit
 
 Progress = Callable[[str, float], None]
@@ -100,7 +100,7 @@ def sort_spool(
     memory_bytes: int,
     progress: Progress,
 ) -> Rows:
-    """Merge duplicates, drop loops and sort, as :func:`graphham.graph.build_graph` does.
+    """Merge duplicates, drop loops and sort, as :func:`graphham.graph.graph.build_graph` does.
 
     Args:
         spool: The edges.

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from graphham.errors import InputError
-from graphham.ids import NodeIds
+from graphham.graph.ids import NodeIds
 from graphham.io.encode import id_column as as_ids
 from graphham.io.encode import listed, undo_dictionary
 from graphham.io.files import Kind, Raw, check_file, kind_of, read_parquet, read_raw

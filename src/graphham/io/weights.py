@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from graphham.errors import InputError
-from graphham.graph import fits_single
+from graphham.graph.graph import fits_single
 from graphham.io.text import TextTable
 
 

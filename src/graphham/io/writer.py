@@ -16,7 +16,7 @@ import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 
 from graphham.errors import InputError
-from graphham.graph import Graph
+from graphham.graph.graph import Graph
 from graphham.system.atomic import creating
 
 _FORBIDDEN_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")

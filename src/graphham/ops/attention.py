@@ -20,7 +20,7 @@ from graphham.ops import kernels, reference
 from graphham.system.jit import Array, frozen
 
 if TYPE_CHECKING:
-    from graphham.blocks import Block
+    from graphham.graph.neighborhoods import Block
 
 IN_ORDER = frozen(np.empty(0, dtype=np.int32))
 

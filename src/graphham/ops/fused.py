@@ -24,7 +24,7 @@ from graphham.system.buffers import LENT, aligned
 from graphham.system.jit import Array, frozen
 
 if TYPE_CHECKING:
-    from graphham.blocks import Block
+    from graphham.graph.neighborhoods import Block
 
 _NO_ROWS = frozen(np.empty(0, dtype=np.int64))
 _NO_WEIGHTS = frozen(np.empty(0, dtype=np.float32))
@@ -98,7 +98,7 @@ def fused_attention(
 
     Example:
         >>> import torch
-        >>> from graphham.blocks import Block
+        >>> from graphham.graph.neighborhoods import Block
         >>> block = Block([0, 2, 3], [0, 1, 1], 2)
         >>> fused_attention(torch.eye(2), torch.eye(2), torch.zeros(2, 1, 2), block)[:, 0]
         tensor([[0.5000, 0.5000],

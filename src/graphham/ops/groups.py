@@ -19,7 +19,7 @@ from graphham.ops.attention import new_tensor, readable
 from graphham.system.jit import Array, frozen
 
 if TYPE_CHECKING:
-    from graphham.blocks import Block
+    from graphham.graph.neighborhoods import Block
 
 _NO_WEIGHTS = frozen(np.empty(0, dtype=np.float32))
 

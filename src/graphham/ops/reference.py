@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import leaky_relu
 
 if TYPE_CHECKING:
-    from graphham.blocks import Block
+    from graphham.graph.neighborhoods import Block
     from graphham.ops.fused import GroupTerms
     from graphham.system.jit import Array
 

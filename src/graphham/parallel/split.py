@@ -17,11 +17,16 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from graphham.blocks import Block
 from graphham.config.settings import RunConfig
 from graphham.errors import InputError
-from graphham.graph import Graph
-from graphham.mapped import MappedFeatures, column_moments, gram_directions, gram_matrix
+from graphham.graph.graph import Graph
+from graphham.graph.mapped_features import (
+    MappedFeatures,
+    column_moments,
+    gram_directions,
+    gram_matrix,
+)
+from graphham.graph.neighborhoods import Block
 from graphham.parallel.ranks import Ranks, span_of
 from graphham.sampling import (
     Key,
@@ -190,7 +195,7 @@ class SplitFeatures(MappedFeatures):
         return out
 
     def leading_directions(self, dim: int) -> npt.NDArray[np.float32]:
-        """Do as :func:`graphham.mapped.leading_directions`, every process its own rows."""
+        """Do as :func:`graphham.graph.mapped_features.leading_directions`, every process its own rows."""
         return gram_directions(_total(gram_matrix(self.own()), self.ranks), dim)
 
     def to_tensor(self) -> Tensor:

@@ -18,7 +18,7 @@ from graphham.saved import DERIVED
 from graphham.system.atomic import replacing
 
 if TYPE_CHECKING:
-    from graphham.graph import Graph
+    from graphham.graph.graph import Graph
     from graphham.saved import Run
 
 REPORT_FILE = DERIVED[2]

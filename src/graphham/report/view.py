@@ -12,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from graphham.describe import two_strongest
-from graphham.graph import Labels
+from graphham.graph.graph import Labels
 from graphham.projection import NodeMap, run_map
 from graphham.report.palette import group_colors, label_colors
 from graphham.saved import Run
 
 if TYPE_CHECKING:
-    from graphham.graph import Graph
+    from graphham.graph.graph import Graph
     from graphham.hierarchy import Hierarchy
     from graphham.result import FitResult
 

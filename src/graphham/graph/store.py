@@ -20,9 +20,9 @@ import pyarrow as pa
 import scipy.sparse as sp
 
 from graphham.errors import InputError
-from graphham.graph import Graph, Labels, Part, ReadReport
-from graphham.ids import NodeIds
-from graphham.integrity import CheckedReader, DamagedFileError
+from graphham.graph.graph import Graph, Labels, Part, ReadReport
+from graphham.graph.ids import NodeIds
+from graphham.graph.integrity import CheckedReader, DamagedFileError
 from graphham.system.atomic import sync
 from graphham.system.checksums import CheckedFile, check_files
 from graphham.system.scratch import publish, scratch_beside

@@ -17,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from graphham.csr import count_components, drop_repeats, pair_keys, rows_from_keys
 from graphham.errors import InputError
-from graphham.graph import Graph, Labels, ReadReport
-from graphham.ids import NodeIds
-from graphham.planted_features import gaussian_features, shown_memberships, word_features
+from graphham.graph.csr import count_components, drop_repeats, pair_keys, rows_from_keys
+from graphham.graph.graph import Graph, Labels, ReadReport
+from graphham.graph.ids import NodeIds
+from graphham.graph.planted_features import gaussian_features, shown_memberships, word_features
 
 # Uniform numbers are drawn this many at a time, so that memory follows the graph and not the draws.
 _CHUNK = 1 << 20

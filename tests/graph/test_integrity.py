@@ -13,12 +13,12 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-import graphham.integrity as integrity
+import graphham.graph.integrity as integrity
 from graphham.errors import InputError
-from graphham.graph import Graph, Labels, build_graph
-from graphham.ids import NodeIds
-from graphham.parts import open_part, split_store
-from graphham.store import open_store, write_store
+from graphham.graph.graph import Graph, Labels, build_graph
+from graphham.graph.ids import NodeIds
+from graphham.graph.store import open_store, write_store
+from graphham.graph.store_parts import open_part, split_store
 
 
 def example(n: int = 60, multi: bool = False, sparse: bool = True) -> Graph:

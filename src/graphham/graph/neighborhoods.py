@@ -18,7 +18,7 @@ from graphham.system.jit import Array, frozen, jit, mix, unit
 if TYPE_CHECKING:
     import torch
 
-    from graphham.graph import Graph
+    from graphham.graph.graph import Graph
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,9 +4,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphham.blocks import Block
 from graphham.errors import InputError
-from graphham.graph import build_graph
+from graphham.graph.graph import build_graph
+from graphham.graph.neighborhoods import Block
 from graphham.ops import mean_aggregate
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphham.errors import InputError
-from graphham.ids import NodeIds
+from graphham.graph.ids import NodeIds
 
 words = st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1, unique=True)
 numbers = st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, unique=True)

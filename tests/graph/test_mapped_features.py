@@ -8,16 +8,16 @@ from graphham import inputs
 from graphham.config.settings import InputConfig
 from graphham.draws import Draws, dropout
 from graphham.fitting import fit_graph
-from graphham.inputs import _scale_dense, _standard, fit_inputs
-from graphham.mapped import (
+from graphham.graph.mapped_features import (
     MappedFeatures,
     column_moments,
     gather_rows,
     leading_directions,
     release,
 )
+from graphham.graph.store import open_store, write_store
+from graphham.inputs import _scale_dense, _standard, fit_inputs
 from graphham.spectral import main_directions
-from graphham.store import open_store, write_store
 from graphham.system.buffers import Buffers
 from tests.reference.graphs import planted, small_config
 
@@ -103,7 +103,7 @@ def test_a_lent_buffer_comes_back_only_after_its_last_reader():
 
 
 def test_gathered_rows_are_those_of_the_table(monkeypatch):
-    monkeypatch.setattr("graphham.mapped._FEW", 3)
+    monkeypatch.setattr("graphham.graph.mapped_features._FEW", 3)
     rng = np.random.default_rng(0)
     for width in (0, 1, 16, 37):
         table = torch.from_numpy(rng.standard_normal((50, width)).astype("f4"))

@@ -12,9 +12,16 @@ from pathlib import Path
 import scipy.sparse as sp
 
 from graphham.errors import InputError
-from graphham.graph import Graph, Part
+from graphham.graph.graph import Graph, Part
+from graphham.graph.store import (
+    StoreWriter,
+    is_store,
+    open_any,
+    open_store,
+    read_part,
+    refuse_taken,
+)
 from graphham.parallel.ranks import Ranks, span_of
-from graphham.store import StoreWriter, is_store, open_any, open_store, read_part, refuse_taken
 from graphham.system.scratch import publish, scratch_beside
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphham.errors import InputError
-from graphham.planted import PlantedGraph, planted_hierarchy
+from graphham.graph.planted import PlantedGraph, planted_hierarchy
 
 
 def measured_shares(planted: PlantedGraph) -> np.ndarray:

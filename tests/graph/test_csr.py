@@ -5,8 +5,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphham.csr import count_components, mean_clustering, pair_keys, rows_from_keys
-from graphham.graph import build_graph
+from graphham.graph.csr import count_components, mean_clustering, pair_keys, rows_from_keys
+from graphham.graph.graph import build_graph
 
 
 @st.composite

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphham.errors import InputError
-from graphham.graph import Graph, Labels, build_graph
-from graphham.ids import NodeIds
+from graphham.graph.graph import Graph, Labels, build_graph
+from graphham.graph.ids import NodeIds
 
 ends = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=30)
 

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphham.errors import InputError
-from graphham.graph import Graph, Labels, build_graph
-from graphham.ids import NodeIds
-from graphham.store import is_store, open_store, verify_store, write_store
+from graphham.graph.graph import Graph, Labels, build_graph
+from graphham.graph.ids import NodeIds
+from graphham.graph.store import is_store, open_store, verify_store, write_store
 
 
 def example(n: int = 6, seed: int = 0) -> Graph:

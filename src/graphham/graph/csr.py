@@ -1,7 +1,7 @@
 """Build the rows of a large undirected graph in linear time and memory.
 
-:func:`graphham.graph.build_graph` is the general way in. The functions here serve generators and
-readers that already hold distinct pairs by the ten million, where sorting twice is what hurts.
+:func:`graphham.graph.graph.build_graph` is the general way in. The functions here serve generators
+and readers that already hold distinct pairs by the ten million, where sorting twice is what hurts.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""Graphs in memory and in stores: ids, rows, neighbourhoods, planted truth."""
