@@ -7,13 +7,13 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from graphham.adapters import as_graph
 from graphham.config.settings import make_config
 from graphham.fitting import fit_graph
 from graphham.graph.graph import Graph, Labels
 from graphham.graph.neighborhoods import Block
 from graphham.inference import Encoder
 from graphham.inputs import NodeInputs
+from graphham.io.adapters import as_graph
 from graphham.objective import Truth
 from graphham.opinions import Opinion, Opinions, View
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from graphham.adapters import as_graph
 from graphham.config.settings import make_config
 from graphham.evaluate.cases import planted_graph
 from graphham.graph.graph import Graph, Labels
+from graphham.io.adapters import as_graph
 from graphham.objective import Truth
 from graphham.planning import plan_fit
 from graphham.probe import link_agreement

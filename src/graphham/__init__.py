@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from graphham.adapters import as_graph
     from graphham.attention import MembershipAttention
     from graphham.datasets import load_dataset
     from graphham.errors import InputError
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from graphham.graph.graph import Graph
     from graphham.graph.planted import planted_hierarchy
     from graphham.io import read_graph
+    from graphham.io.adapters import as_graph
     from graphham.saved import Run
 
 __version__ = "0.1.0"
@@ -44,7 +44,7 @@ _HOMES = {
     "InputError": "graphham.errors",
     "MembershipAttention": "graphham.attention",
     "Run": "graphham.saved",
-    "as_graph": "graphham.adapters",
+    "as_graph": "graphham.io.adapters",
     "load_dataset": "graphham.datasets",
     "planted_hierarchy": "graphham.graph.planted",
     "read_graph": "graphham.io",

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from graphham.adapters import as_graph
 from graphham.config.settings import make_config
 from graphham.describe import boundary_table, groups_table
 from graphham.errors import InputError
@@ -25,6 +24,7 @@ from graphham.graph.ids import NodeIds
 from graphham.hierarchy import Hierarchy
 from graphham.inference import Encoder, known_rows, node_attention
 from graphham.inputs import NodeInputs
+from graphham.io.adapters import as_graph
 from graphham.result import FitResult
 from graphham.runs import start_run
 from graphham.saved import Run

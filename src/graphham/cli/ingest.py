@@ -111,7 +111,7 @@ def _write(
     if len(names) == 1 and not _is_edges(names[0]):
         return write_store(read_and_report(screen, names[0], options), place, overwrite)
     from graphham.io import describe
-    from graphham.io.external import expand_paths, read_external
+    from graphham.io.external_graph import expand_paths, read_external
     from graphham.system.scratch import scratch_beside
 
     begin = time.monotonic()

@@ -13,11 +13,11 @@ import scipy.sparse as sp
 
 from graphham.errors import InputError
 from graphham.graph.graph import Features, Graph
+from graphham.io.added_nodes import add_nodes, add_notes
 from graphham.io.encode import arrow_ids, listed
 from graphham.io.files import read_arrays
 from graphham.io.labels import choose_columns, shares_table
-from graphham.io.nodes import add_nodes, add_notes
-from graphham.io.tables import (
+from graphham.io.node_tables import (
     NodeTable,
     frame_table,
     is_frame,

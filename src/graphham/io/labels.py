@@ -15,9 +15,16 @@ import scipy.sparse as sp
 
 from graphham.errors import InputError
 from graphham.graph.graph import Graph, Labels
+from graphham.io.added_nodes import add_nodes
 from graphham.io.encode import as_exact_integers, listed, undo_dictionary
-from graphham.io.nodes import add_nodes
-from graphham.io.tables import NodeTable, frame_table, is_frame, match_ids, node_table, open_file
+from graphham.io.node_tables import (
+    NodeTable,
+    frame_table,
+    is_frame,
+    match_ids,
+    node_table,
+    open_file,
+)
 
 
 def attach_labels(

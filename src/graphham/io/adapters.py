@@ -21,8 +21,8 @@ from graphham.io.edges import edges_of_matrix, edges_of_table
 from graphham.io.encode import Edges
 from graphham.io.features import attach_features
 from graphham.io.labels import attach_labels
+from graphham.io.node_tables import as_arrow, is_frame
 from graphham.io.reader import graph_of_edges, read_graph
-from graphham.io.tables import as_arrow, is_frame
 from graphham.io.writer import edge_weights
 
 _MASKS = ("train_mask", "val_mask", "test_mask")

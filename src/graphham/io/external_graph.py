@@ -17,12 +17,12 @@ import numpy.typing as npt
 from graphham.errors import InputError
 from graphham.graph.graph import Graph, ReadReport, refuse_sum
 from graphham.graph.ids import NodeIds
+from graphham.io.edge_streams import EdgeSource, NotIntegersError, open_source
 from graphham.io.edges import lonely_note
 from graphham.io.encode import as_exact_integers
-from graphham.io.idtable import IdTable
+from graphham.io.external_sort import Spool, WeightSumError, sort_spool
+from graphham.io.id_table import IdTable
 from graphham.io.reader import title_of
-from graphham.io.sorting import Spool, WeightSumError, sort_spool
-from graphham.io.sources import EdgeSource, NotIntegersError, open_source
 
 Progress = Callable[[str, float], None]
 

@@ -20,9 +20,10 @@ from hypothesis import strategies as st
 from graphham.errors import InputError
 from graphham.graph.graph import Graph
 from graphham.graph.store import is_store, open_store, write_store
-from graphham.io import read_graph, sorting
-from graphham.io.external import expand_paths, read_external
-from graphham.io.idtable import IdTable
+from graphham.io import external_sort as sorting
+from graphham.io import read_graph
+from graphham.io.external_graph import expand_paths, read_external
+from graphham.io.id_table import IdTable
 from graphham.system.scratch import scratch_beside
 
 _WORDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30)
@@ -270,7 +271,7 @@ def test_progress_only_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(sorting, "_CHUNK", 100)
     monkeypatch.setattr(sorting, "_RANGE", 200)
-    monkeypatch.setattr("graphham.io.sources._BATCH_ROWS", 300)
+    monkeypatch.setattr("graphham.io.edge_streams._BATCH_ROWS", 300)
     monkeypatch.setattr("graphham.cli.ingest._LINE_SECONDS", 0.0)
     ends = np.random.default_rng(0).integers(0, 500, (2, 2000))
     pq.write_table(pa.table({"s": ends[0], "t": ends[1]}), tmp_path / "e.parquet")

@@ -15,12 +15,12 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from graphham.adapters import as_graph, to_networkx, to_pyg
 from graphham.errors import InputError
 from graphham.graph.graph import Graph, Labels, build_graph
 from graphham.graph.ids import NodeIds
 from graphham.graph.store import write_store
 from graphham.io import edge_table
+from graphham.io.adapters import as_graph, to_networkx, to_pyg
 
 
 def pairs(graph: Graph) -> set[tuple[object, object]]:
