@@ -87,9 +87,9 @@ def make_encoder(graph: Any, settings: dict[str, Any]) -> tuple[Any, Any]:
     from graphham.config.settings import make_config
     from graphham.inference import Encoder
     from graphham.inputs import fit_inputs
-    from graphham.keys import torch_generator
     from graphham.model import GraphHAMNet
     from graphham.planning import plan_fit
+    from graphham.sampling.keys import torch_generator
 
     config = plan_fit(graph, make_config(settings)).config
     features, inputs, _ = fit_inputs(graph, config.inputs, config.seed, 0)

@@ -216,8 +216,8 @@ def link_scores(graph: Any, test: Any, vectors: Any, seed: int) -> dict[str, flo
     """Return pooled AUC and MRR of held-out edges against 20 non-neighbours of the source."""
     import torch
 
-    from graphham.keys import derive_key
-    from graphham.sampling import sample_negatives
+    from graphham.sampling.keys import derive_key
+    from graphham.sampling.sampler import sample_negatives
     from graphham.validation import ranking_auc
 
     # One draw per test edge: a source that occurs twice gets different negatives.

@@ -28,12 +28,12 @@ from graphham.graph.planted import planted_hierarchy
 from graphham.graph.store import is_store, open_store, write_store
 from graphham.inference import Encoder
 from graphham.inputs import fit_inputs
-from graphham.keys import derive_key, numpy_generator
 from graphham.model import Batch
 from graphham.nesting import label_scores
 from graphham.planning import plan_fit
 from graphham.runs import resume_run, start_run
-from graphham.sampling import NeighborSampler
+from graphham.sampling.keys import derive_key, numpy_generator
+from graphham.sampling.sampler import NeighborSampler
 from graphham.system.atomic import write_bytes
 from graphham.system.threads import single_threaded
 from graphham.trainer import Silent, Trainer

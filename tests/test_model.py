@@ -15,7 +15,7 @@ from graphham.inputs import FeatureRows, NodeInputs
 from graphham.membership import combine_levels
 from graphham.model import Batch, GraphHAMNet
 from graphham.objective import Truth, loss_parts, total_loss
-from graphham.sampling import NeighborSampler
+from graphham.sampling.sampler import NeighborSampler
 from graphham.seeding import Seeds
 from tests.reference import model as slow
 from tests.reference.graphs import random_graph

@@ -8,8 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphham.draws import Draws
 from graphham.ops.noise import draw_key, gumbel_softmax, keyed_gumbel
+from graphham.sampling.random_stream import Draws
 
 
 @given(

@@ -21,7 +21,7 @@ from graphham.attention import MembershipAttention
 from graphham.graph.neighborhoods import Block
 from graphham.ops import mean_aggregate
 from graphham.ops.sources import Assigned
-from graphham.sampling import NeighborSampler
+from graphham.sampling.sampler import NeighborSampler
 
 GROUPS = 16
 DIM = 64

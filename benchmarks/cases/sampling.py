@@ -17,7 +17,7 @@ from benchmarks.context import Context
 from benchmarks.measure import Side, interleave, timed
 from benchmarks.results import OURS, Comparison, Result
 from benchmarks.roof import RoofProbe
-from graphham.sampling import NeighborSampler
+from graphham.sampling.sampler import NeighborSampler
 
 SEEDS = 512
 

@@ -9,7 +9,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from graphham.draws import Source
 from graphham.errors import InputError
 from graphham.graph.neighborhoods import Block
 from graphham.inputs import FeatureRows
@@ -27,6 +26,7 @@ from graphham.ops.noise import draw_key, gumbel_softmax
 from graphham.ops.products import tall_product
 from graphham.ops.reference import rescaled
 from graphham.ops.sources import Assigned, assign_sources, only
+from graphham.sampling.random_stream import Source
 
 _MANY = 1 << 16
 

@@ -22,11 +22,11 @@ from graphham.config.settings import RunConfig
 from graphham.graph.graph import Graph
 from graphham.graph.neighborhoods import Block
 from graphham.inputs import NodeInputs
-from graphham.keys import derive_key, numpy_generator
 from graphham.model import Batch
 from graphham.parallel.ranks import ALONE, Ranks
 from graphham.parallel.split import SplitSampler
-from graphham.sampling import NeighborSampler, sample_negatives, walk_contexts
+from graphham.sampling.keys import derive_key, numpy_generator
+from graphham.sampling.sampler import NeighborSampler, sample_negatives, walk_contexts
 
 Rows = npt.NDArray[np.int64]
 

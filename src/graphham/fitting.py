@@ -23,7 +23,6 @@ from graphham.graph.neighborhoods import Block
 from graphham.hierarchy import hierarchy_metrics
 from graphham.inference import Encoder
 from graphham.inputs import FeatureMap, NodeInputs, fit_inputs
-from graphham.keys import derive_key, numpy_generator, torch_generator
 from graphham.model import GraphHAMNet, activate
 from graphham.objective import Truth
 from graphham.opinions import Opinions
@@ -34,6 +33,7 @@ from graphham.parallel.split import SplitSampler, check_split
 from graphham.parallel.tables import RowShards
 from graphham.planning import Plan, plan_fit
 from graphham.result import FitResult
+from graphham.sampling.keys import derive_key, numpy_generator, torch_generator
 from graphham.system.threads import single_threaded
 from graphham.trainer import Listener, Silent, Trainer, collapse_notes
 from graphham.validation import LabelValidator, LinkValidator, Validator, class_logits
@@ -288,7 +288,7 @@ def _held_by_some(
 ) -> Any:
     """Return what a level's groups look at of some nodes, from sampled neighbourhoods."""
     from graphham.model import Batch
-    from graphham.sampling import NeighborSampler
+    from graphham.sampling.sampler import NeighborSampler
 
     config = model.config
     key = derive_key(config.seed, "group start", level)

@@ -18,8 +18,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from graphham.config.settings import InputConfig
-from graphham.draws import dropout as drop
-from graphham.draws import make_source
 from graphham.errors import InputError
 from graphham.graph.graph import Graph
 from graphham.graph.mapped_features import (
@@ -30,11 +28,13 @@ from graphham.graph.mapped_features import (
     leading_directions,
 )
 from graphham.graph.neighborhoods import Block
-from graphham.keys import derive_key
 from graphham.layer_kernels import lead_with_self
 from graphham.ops import SparseMatrix, mean_aggregate, sparse_matmul
 from graphham.parallel.ranks import ALONE, Ranks, span_of
 from graphham.parallel.split import SplitFeatures, split_moments
+from graphham.sampling.keys import derive_key
+from graphham.sampling.random_stream import dropout as drop
+from graphham.sampling.random_stream import make_source
 from graphham.spectral import main_directions, structural_features
 from graphham.system.jit import frozen
 from graphham.system.threads import single_threaded

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from graphham.keys import derive_key, numpy_generator
+from graphham.sampling.keys import derive_key, numpy_generator
 from graphham.system.jit import Array, frozen, jit
 
 Floats = npt.NDArray[np.float32]

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from graphham.errors import InputError
-from graphham.keys import derive_key, numpy_generator
+from graphham.sampling.keys import derive_key, numpy_generator
 from graphham.system.jit import Array, frozen, jit
 
 Codes = npt.NDArray[np.int64]

@@ -12,12 +12,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from graphham.draws import Draws, Source, uniform
 from graphham.graph.neighborhoods import Block
 from graphham.ops import aggregate
 from graphham.ops.attention import runs_reference
 from graphham.ops.groups import climb, descend, relax
 from graphham.ops.rows import unit_rows
+from graphham.sampling.random_stream import Draws, Source, uniform
 
 # A hub's thousands of links are far from independent witnesses: beyond about this many, more of
 # them add little.

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from graphham.attention import MembershipAttention
 from graphham.config.settings import RunConfig
 from graphham.context import ContextDecoder, ContextTable
-from graphham.draws import Source, dropout
 from graphham.graph.neighborhoods import Block
 from graphham.inputs import FeatureRows
 from graphham.membership import combine_levels, neighbor_evidence, witnesses
@@ -21,6 +20,7 @@ from graphham.ops import groups, mean_aggregate
 from graphham.ops.attention import runs_reference
 from graphham.ops.rows import beside_centered
 from graphham.ops.sources import Assigned
+from graphham.sampling.random_stream import Source, dropout
 from graphham.seeding import Seeds
 
 _CENTER_MOMENTUM = 0.1

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphham.errors import InputError
-from graphham.keys import derive_key
+from graphham.sampling.keys import derive_key
 
 Floats = npt.NDArray[np.float32]
 Rows = npt.NDArray[np.int64]

@@ -14,12 +14,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from graphham.draws import Source
 from graphham.graph.neighborhoods import Block
 from graphham.inputs import FeatureRows, NodeInputs
 from graphham.losses import class_loss
 from graphham.objective import Truth
 from graphham.ops import mean_aggregate
+from graphham.sampling.random_stream import Source
 from graphham.spectral import leading_directions
 
 _WIDTH = 64

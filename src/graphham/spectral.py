@@ -10,7 +10,7 @@ import numpy.typing as npt
 from scipy.linalg import lu, qr
 
 from graphham.graph.graph import Graph
-from graphham.keys import derive_key, numpy_generator
+from graphham.sampling.keys import derive_key, numpy_generator
 
 Floats = npt.NDArray[np.float32]
 _OVERSAMPLE = 10

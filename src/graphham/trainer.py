@@ -16,11 +16,9 @@ from graphham.adam import Adam
 from graphham.batches import Batches, Step
 from graphham.config.settings import RunConfig
 from graphham.context import ContextTable
-from graphham.draws import Source, make_source
 from graphham.graph.graph import Graph
 from graphham.inference import full_batch, level_states
 from graphham.inputs import NodeInputs
-from graphham.keys import derive_key
 from graphham.layerwise import LayerWise
 from graphham.losses import sharpened
 from graphham.model import Batch, GraphHAMNet
@@ -30,6 +28,8 @@ from graphham.parallel.ranks import ALONE, Ranks
 from graphham.parallel.saving import load_together, save_together, share_seeds
 from graphham.parallel.shards import ShardedSteps
 from graphham.parallel.tables import RowShards
+from graphham.sampling.keys import derive_key
+from graphham.sampling.random_stream import Source, make_source
 from graphham.seeding import Seeds, find_seeds
 from graphham.validation import LabelValidator, Validator
 

@@ -11,9 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from graphham.graph.graph import Graph
-from graphham.keys import derive_key, numpy_generator
 from graphham.model import Batch, GraphHAMNet
 from graphham.objective import Truth
+from graphham.sampling.keys import derive_key, numpy_generator
 
 
 class Validator(Protocol):

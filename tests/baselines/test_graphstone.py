@@ -22,9 +22,9 @@ from graphham.graph.graph import Graph, build_graph
 from graphham.graph.neighborhoods import Block
 from graphham.graph.planted import planted_hierarchy
 from graphham.inputs import FeatureRows
-from graphham.keys import torch_generator
 from graphham.methods import load_method
-from graphham.sampling import walk_contexts
+from graphham.sampling.keys import torch_generator
+from graphham.sampling.sampler import walk_contexts
 
 CLIQUE, BRIDGE = 12, 12
 

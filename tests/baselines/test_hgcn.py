@@ -16,7 +16,7 @@ from graphham.errors import InputError
 from graphham.graph.graph import Graph, build_graph
 from graphham.graph.planted import planted_hierarchy
 from graphham.inputs import FeatureRows
-from graphham.keys import torch_generator
+from graphham.sampling.keys import torch_generator
 
 
 @st.composite

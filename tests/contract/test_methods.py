@@ -19,7 +19,7 @@ from graphham.graph.graph import Graph, Labels, build_graph
 from graphham.graph.ids import NodeIds
 from graphham.graph.planted import planted_hierarchy
 from graphham.methods import load_method, make_method, method_class, method_names, method_rows
-from graphham.sampling import sample_negatives
+from graphham.sampling.sampler import sample_negatives
 
 _NUM_NODES = 180
 _HAM = [name for name in method_names() if name.startswith("graphham")]

@@ -16,8 +16,8 @@ from graphham.evaluate.links import as_pairs, measure_links
 from graphham.evaluate.splits import edge_split, node_split
 from graphham.graph.graph import Graph, Labels
 from graphham.graph.planted import planted_hierarchy
-from graphham.keys import derive_key
 from graphham.methods import load_method, make_method
+from graphham.sampling.keys import derive_key
 
 GRAPH = planted_hierarchy((2, 3), 180, mean_degree=8, words=60, word_on=0.3, seed=4).graph
 SEEN: list[Graph] = []

@@ -6,7 +6,6 @@ import torch
 
 from graphham import inputs
 from graphham.config.settings import InputConfig
-from graphham.draws import Draws, dropout
 from graphham.fitting import fit_graph
 from graphham.graph.mapped_features import (
     MappedFeatures,
@@ -17,6 +16,7 @@ from graphham.graph.mapped_features import (
 )
 from graphham.graph.store import open_store, write_store
 from graphham.inputs import _scale_dense, _standard, fit_inputs
+from graphham.sampling.random_stream import Draws, dropout
 from graphham.spectral import main_directions
 from graphham.system.buffers import Buffers
 from tests.reference.graphs import planted, small_config

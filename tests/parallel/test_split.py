@@ -17,7 +17,7 @@ from graphham.graph.store import open_store, verify_store, write_store
 from graphham.graph.store_parts import is_split, open_part, split_store
 from graphham.parallel.ranks import Ranks, span_of
 from graphham.parallel.split import SplitFeatures, SplitSampler, split_moments
-from graphham.sampling import NeighborSampler, sample_negatives, walk_contexts
+from graphham.sampling.sampler import NeighborSampler, sample_negatives, walk_contexts
 
 NODES = 300
 GRAPH = planted_hierarchy((2, 3), NODES, mean_degree=9, features="gaussian", dim=5, seed=3).graph

@@ -66,8 +66,8 @@ from graphham.baselines.base import Floats, Rows, cosines
 from graphham.baselines.frozen import LabelFreeMethod, undirected
 from graphham.errors import InputError
 from graphham.graph.graph import Graph
-from graphham.keys import derive_key, numpy_generator
-from graphham.sampling import walk_contexts
+from graphham.sampling.keys import derive_key, numpy_generator
+from graphham.sampling.sampler import walk_contexts
 from graphham.system.jit import Array, frozen
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ import scipy.sparse as sp
 
 from graphham.errors import InputError
 from graphham.graph.graph import Graph
-from graphham.keys import derive_key
+from graphham.sampling.keys import derive_key
 from graphham.system.jit import Array, frozen, jit, mix
 
 Groups = npt.NDArray[np.int32]

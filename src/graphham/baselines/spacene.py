@@ -56,7 +56,7 @@ from graphham.baselines.tree_method import TreeMethod
 from graphham.baselines.trees import Tree
 from graphham.errors import InputError
 from graphham.graph.graph import Graph
-from graphham.keys import derive_key
+from graphham.sampling.keys import derive_key
 
 if TYPE_CHECKING:
     from graphham.trainer import Listener

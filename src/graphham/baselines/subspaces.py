@@ -17,7 +17,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from graphham.keys import numpy_generator
+from graphham.sampling.keys import numpy_generator
 
 Array = npt.NDArray[np.float64]
 _CHECK_EVERY = 20

@@ -27,8 +27,8 @@ import scipy.sparse as sp
 
 from graphham.errors import InputError
 from graphham.graph.graph import Graph
-from graphham.keys import derive_key, numpy_generator
-from graphham.sampling import walk_contexts
+from graphham.sampling.keys import derive_key, numpy_generator
+from graphham.sampling.sampler import walk_contexts
 from graphham.system.jit import Array, frozen, jit
 
 Doubles = npt.NDArray[np.float64]

@@ -23,10 +23,10 @@ from graphham.errors import InputError
 from graphham.graph.graph import Graph
 from graphham.graph.neighborhoods import Block
 from graphham.inputs import FeatureRows, NodeInputs
-from graphham.keys import derive_key, numpy_generator, torch_generator
 from graphham.losses import class_loss
 from graphham.objective import Truth
-from graphham.sampling import NeighborSampler, walk_contexts
+from graphham.sampling.keys import derive_key, numpy_generator, torch_generator
+from graphham.sampling.sampler import NeighborSampler, walk_contexts
 
 if TYPE_CHECKING:
     from graphham.trainer import Listener

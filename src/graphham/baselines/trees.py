@@ -19,8 +19,8 @@ import scipy.sparse as sp
 
 from graphham.errors import InputError
 from graphham.graph.graph import Graph
-from graphham.keys import derive_key
 from graphham.louvain import louvain
+from graphham.sampling.keys import derive_key
 
 Rows = npt.NDArray[np.int64]
 _STARTS = 3

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from graphham.errors import InputError
 from graphham.graph.graph import Graph
-from graphham.keys import derive_key, numpy_generator
+from graphham.sampling.keys import derive_key, numpy_generator
 
 Rows = npt.NDArray[np.int64]
 

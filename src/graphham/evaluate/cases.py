@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from graphham.errors import InputError
 from graphham.graph.graph import Graph, Labels, build_graph
-from graphham.keys import derive_key, numpy_generator
+from graphham.sampling.keys import derive_key, numpy_generator
 
 FINE, COARSE = 12, 3
 _NODES, _DEGREE, _DIM = 2004, 8, 32

@@ -17,7 +17,7 @@ from graphham.evaluate.metrics import SCALE, link_metrics
 from graphham.evaluate.sharing import Fits, embedded
 from graphham.evaluate.splits import edge_split
 from graphham.graph.graph import Graph
-from graphham.keys import derive_key
+from graphham.sampling.keys import derive_key
 
 if TYPE_CHECKING:
     from graphham.baselines.base import Method

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from graphham.errors import InputError
 from graphham.graph.graph import Graph, Labels
-from graphham.keys import derive_key, numpy_generator
+from graphham.sampling.keys import derive_key, numpy_generator
 
 Rows = npt.NDArray[np.int64]
 

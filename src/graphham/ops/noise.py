@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from graphham.draws import Source, uniform
 from graphham.ops.attention import new_tensor, readable, runs_reference
+from graphham.sampling.random_stream import Source, uniform
 from graphham.system.jit import Array, exp_below_zero, inlined, jit, log_positive
 
 # Rows whose logits are taken together, so that short rows share one run of logarithms.

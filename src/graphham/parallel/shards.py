@@ -21,10 +21,10 @@ from torch import Tensor
 
 from graphham.batches import Step
 from graphham.errors import InputError
-from graphham.keys import derive_key, numpy_generator
 from graphham.objective import loss_parts, total_loss
 from graphham.parallel.ranks import Gathering, Ranks
 from graphham.parallel.tables import RowShards
+from graphham.sampling.keys import derive_key, numpy_generator
 
 if TYPE_CHECKING:
     from graphham.trainer import Trainer

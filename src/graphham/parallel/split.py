@@ -28,7 +28,7 @@ from graphham.graph.mapped_features import (
 )
 from graphham.graph.neighborhoods import Block
 from graphham.parallel.ranks import Ranks, span_of
-from graphham.sampling import (
+from graphham.sampling.sampler import (
     Key,
     NeighborSampler,
     pick_entry,
@@ -101,7 +101,7 @@ class Owners:
 
 
 class SplitSampler(NeighborSampler):
-    """Draws what :mod:`graphham.sampling` draws, from a graph of which this process has a part.
+    """Draws what :mod:`graphham.sampling.sampler` draws, from a graph of which this process has a part.
 
     Args:
         graph: The part; its row bounds are those of the whole graph.
@@ -131,7 +131,7 @@ class SplitSampler(NeighborSampler):
         return Block(indptr, local, len(sources), self_edge, None, sources)
 
     def walk_contexts(self, targets: Any, walks: int, steps: int, key: Key) -> Array:
-        """Do as :func:`graphham.sampling.walk_contexts`."""
+        """Do as :func:`graphham.sampling.sampler.walk_contexts`."""
         rows = frozen(targets, np.int64)
         origin = np.repeat(rows, walks)
         at = origin.copy()
@@ -145,7 +145,7 @@ class SplitSampler(NeighborSampler):
         return met.reshape(len(rows), walks, steps)
 
     def sample_negatives(self, targets: Any, count: int, key: Key) -> Array:
-        """Do as :func:`graphham.sampling.sample_negatives`."""
+        """Do as :func:`graphham.sampling.sampler.sample_negatives`."""
         rows = np.asarray(targets, dtype=np.int64)
         # The owner of a node draws for it, by the key of whoever asks.
         told = self.nodes.ranks.gather(torch.from_numpy(np.array([key], np.uint64).view(np.int64)))

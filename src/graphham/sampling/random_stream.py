@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from graphham.keys import torch_generator
 from graphham.ops.attention import new_tensor, readable, runs_reference
+from graphham.sampling.keys import torch_generator
 from graphham.system.jit import Array, exact, jit
 
 _WORDS = 624

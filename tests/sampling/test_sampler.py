@@ -12,7 +12,7 @@ from graphham.errors import InputError
 from graphham.graph.graph import build_graph
 from graphham.graph.neighborhoods import Block
 from graphham.graph.planted import planted_hierarchy
-from graphham.sampling import (
+from graphham.sampling.sampler import (
     NeighborSampler,
     derive_key,
     numpy_generator,
@@ -322,5 +322,5 @@ def test_many_walks_over_a_copy_are_those_over_the_graph_itself(monkeypatch):
     graph = planted_hierarchy((2, 2), 60, mean_degree=6, seed=0).graph
     rows = np.arange(60)
     copied = walk_contexts(graph, rows, 20, 5, 3)
-    monkeypatch.setattr("graphham.sampling._COPIED_BYTES", 0)
+    monkeypatch.setattr("graphham.sampling.sampler._COPIED_BYTES", 0)
     np.testing.assert_array_equal(copied, walk_contexts(graph, rows, 20, 5, 3))

@@ -7,8 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphham.draws import Draws, dropout, hidden, make_source, uniform
-from graphham.keys import torch_generator
+from graphham.sampling.keys import torch_generator
+from graphham.sampling.random_stream import Draws, dropout, hidden, make_source, uniform
 
 
 @given(

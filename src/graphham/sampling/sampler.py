@@ -2,7 +2,7 @@
 
 What is drawn for a node depends on the key and that node alone: not on the other nodes of the
 batch, not on their order and not on the number of workers. Use a new key for every epoch and
-purpose (see :func:`graphham.keys.derive_key`).
+purpose (see :func:`graphham.sampling.keys.derive_key`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from graphham.errors import InputError
 from graphham.graph.neighborhoods import Block
-from graphham.keys import derive_key, numpy_generator, torch_generator
+from graphham.sampling.keys import derive_key, numpy_generator, torch_generator
 from graphham.system.jit import Array, below, exact, frozen, inlined, jit, mix, prefetch, unit
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""Random draws by key: neighbourhoods, walks, noise."""
