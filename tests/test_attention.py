@@ -11,7 +11,7 @@ from graphham.attention import MembershipAttention
 from graphham.errors import InputError
 from graphham.graph.neighborhoods import Block
 from graphham.inputs import FeatureRows
-from graphham.ops import SparseMatrix
+from graphham.kernels import SparseMatrix
 from tests.reference import model as slow
 from tests.reference.graphs import planted, random_graph
 

@@ -20,7 +20,7 @@ from graphham.inputs import (
     NodeInputs,
     fit_inputs,
 )
-from graphham.ops import SparseMatrix
+from graphham.kernels import SparseMatrix
 from graphham.spectral import main_directions, structural_features
 from tests.reference.graphs import planted, random_graph, relinked, with_features, without_features
 

@@ -19,8 +19,8 @@ from benchmarks.results import OURS, Comparison, Result
 from benchmarks.roof import RoofProbe
 from graphham.attention import MembershipAttention
 from graphham.graph.neighborhoods import Block
-from graphham.ops import mean_aggregate
-from graphham.ops.sources import Assigned
+from graphham.kernels import mean_aggregate
+from graphham.kernels.assignments import Assigned
 from graphham.sampling.sampler import NeighborSampler
 
 GROUPS = 16

@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from graphham.errors import InputError
 from graphham.graph.neighborhoods import Block
 from graphham.inputs import FeatureRows
-from graphham.membership import assign, cosine_affinity, gumbel_noise
-from graphham.ops import (
+from graphham.kernels import (
     GroupTerms,
     aggregate,
     attend,
@@ -22,10 +21,11 @@ from graphham.ops import (
     edge_softmax,
     fused_attention,
 )
-from graphham.ops.noise import draw_key, gumbel_softmax
-from graphham.ops.products import tall_product
-from graphham.ops.reference import rescaled
-from graphham.ops.sources import Assigned, assign_sources, only
+from graphham.kernels.assignments import Assigned, assign_sources, only
+from graphham.kernels.gumbel import draw_key, gumbel_softmax
+from graphham.kernels.products import tall_product
+from graphham.kernels.reference import rescaled
+from graphham.membership import assign, cosine_affinity, gumbel_noise
 from graphham.sampling.random_stream import Source
 
 _MANY = 1 << 16

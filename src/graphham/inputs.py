@@ -28,8 +28,8 @@ from graphham.graph.mapped_features import (
     leading_directions,
 )
 from graphham.graph.neighborhoods import Block
-from graphham.layer_kernels import lead_with_self
-from graphham.ops import SparseMatrix, mean_aggregate, sparse_matmul
+from graphham.kernels import SparseMatrix, mean_aggregate, sparse_matmul
+from graphham.kernels.attention_readout import lead_with_self
 from graphham.parallel.ranks import ALONE, Ranks, span_of
 from graphham.parallel.split import SplitFeatures, split_moments
 from graphham.sampling.keys import derive_key

@@ -23,11 +23,16 @@ from graphham.graph.graph import Graph
 from graphham.graph.mapped_features import MappedFeatures, release, trim_heap
 from graphham.graph.neighborhoods import Block
 from graphham.inputs import FeatureRows, NodeInputs
-from graphham.layer_kernels import attend, attend_additive, lead_with_self, neighbor_mean
+from graphham.kernels import aggregate, edge_dot, edge_scores, edge_softmax
+from graphham.kernels.attention_readout import (
+    attend,
+    attend_additive,
+    lead_with_self,
+    neighbor_mean,
+)
+from graphham.kernels.edge_ops import runs_reference
 from graphham.membership import WITNESSES
 from graphham.model import GraphHAMNet, activate
-from graphham.ops import aggregate, edge_dot, edge_scores, edge_softmax
-from graphham.ops.attention import runs_reference
 from graphham.parallel.ranks import ALONE, SPAN, Ranks, span_of
 from graphham.system.jit import Array, frozen
 
@@ -250,7 +255,7 @@ class LayerWise:
 
 
 class _Fused:
-    """Attention in one compiled loop; see :func:`graphham.layer_kernels.attend`."""
+    """Attention in one compiled loop; see :func:`graphham.kernels.attention_readout.attend`."""
 
     def __init__(self, layer: MembershipAttention, rows: Floats) -> None:
         self.layer, self.rows = layer, rows

@@ -8,10 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from graphham.ops import groups
-from graphham.ops.attention import runs_reference
-from graphham.ops.contrast import contrast
-from graphham.ops.groups import chance_violation
+from graphham.kernels import group_ops as groups
+from graphham.kernels.contrast import contrast
+from graphham.kernels.edge_ops import runs_reference
+from graphham.kernels.group_ops import chance_violation
 
 _TINY = 1e-9
 

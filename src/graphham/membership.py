@@ -13,10 +13,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from graphham.graph.neighborhoods import Block
-from graphham.ops import aggregate
-from graphham.ops.attention import runs_reference
-from graphham.ops.groups import climb, descend, relax
-from graphham.ops.rows import unit_rows
+from graphham.kernels import aggregate
+from graphham.kernels.edge_ops import runs_reference
+from graphham.kernels.group_ops import climb, descend, relax
+from graphham.kernels.unit_rows import unit_rows
 from graphham.sampling.random_stream import Draws, Source, uniform
 
 # A hub's thousands of links are far from independent witnesses: beyond about this many, more of

@@ -15,11 +15,12 @@ from graphham.config.settings import RunConfig
 from graphham.context import ContextDecoder, ContextTable
 from graphham.graph.neighborhoods import Block
 from graphham.inputs import FeatureRows
+from graphham.kernels import group_ops as groups
+from graphham.kernels import mean_aggregate
+from graphham.kernels.assignments import Assigned
+from graphham.kernels.edge_ops import runs_reference
+from graphham.kernels.unit_rows import beside_centered
 from graphham.membership import combine_levels, neighbor_evidence, witnesses
-from graphham.ops import groups, mean_aggregate
-from graphham.ops.attention import runs_reference
-from graphham.ops.rows import beside_centered
-from graphham.ops.sources import Assigned
 from graphham.sampling.random_stream import Source, dropout
 from graphham.seeding import Seeds
 

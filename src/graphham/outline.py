@@ -16,9 +16,9 @@ from torch import Tensor, nn
 
 from graphham.graph.neighborhoods import Block
 from graphham.inputs import FeatureRows, NodeInputs
+from graphham.kernels import mean_aggregate
 from graphham.losses import class_loss
 from graphham.objective import Truth
-from graphham.ops import mean_aggregate
 from graphham.sampling.random_stream import Source
 from graphham.spectral import leading_directions
 

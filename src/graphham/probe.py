@@ -15,8 +15,8 @@ from graphham.config.settings import InputConfig
 from graphham.graph.graph import Graph
 from graphham.graph.neighborhoods import Block
 from graphham.inputs import fit_inputs
+from graphham.kernels import mean_aggregate
 from graphham.objective import Truth
-from graphham.ops import mean_aggregate
 
 _DIRECTIONS = 256
 _STEPS = 2

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from graphham.errors import InputError
 from graphham.graph.graph import build_graph
 from graphham.graph.neighborhoods import Block
-from graphham.ops import mean_aggregate
+from graphham.kernels import mean_aggregate
 
 
 @st.composite

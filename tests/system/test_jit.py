@@ -41,7 +41,7 @@ def test_what_compiled_functions_call_is_inlined_or_exact():
 
 STEP = """
 import numpy as np, torch
-from graphham.ops.pairs import RowPairs
+from graphham.kernels.skipgram_loss import RowPairs
 draw = np.random.default_rng(0)
 weight = torch.from_numpy(draw.standard_normal((40, 16)).astype(np.float32))
 grads = torch.from_numpy(draw.standard_normal((90, 16)).astype(np.float32))

@@ -12,7 +12,7 @@ from graphham.config.settings import InputConfig
 from graphham.errors import InputError
 from graphham.graph.graph import Graph
 from graphham.inputs import FeatureMap, NodeInputs, fit_inputs
-from graphham.ops import SparseMatrix
+from graphham.kernels import SparseMatrix
 from graphham.sampling.keys import derive_key
 from graphham.spectral import main_directions
 

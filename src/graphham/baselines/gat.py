@@ -24,7 +24,7 @@ from graphham.baselines.training import NodeNet, dropped, product
 from graphham.errors import InputError
 from graphham.graph.neighborhoods import Block
 from graphham.inputs import FeatureRows
-from graphham.ops import attend, fused_attention
+from graphham.kernels import attend, fused_attention
 
 
 class GatLayer(nn.Module):

@@ -69,7 +69,7 @@ from graphham.errors import InputError
 from graphham.graph.graph import Graph
 from graphham.graph.neighborhoods import Block
 from graphham.inputs import FeatureRows, NodeInputs
-from graphham.ops import edge_dot, mean_aggregate
+from graphham.kernels import edge_dot, mean_aggregate
 from graphham.sampling.keys import derive_key
 from graphham.spectral import main_directions
 from graphham.system.atomic import write_json

@@ -56,7 +56,7 @@ from graphham.errors import InputError
 from graphham.graph.graph import Graph
 from graphham.graph.neighborhoods import Block
 from graphham.inputs import FeatureRows
-from graphham.ops import SparseMatrix, sparse_matmul
+from graphham.kernels import SparseMatrix, sparse_matmul
 from graphham.system.atomic import write_json
 
 if TYPE_CHECKING:

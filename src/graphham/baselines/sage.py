@@ -25,7 +25,7 @@ from graphham.baselines.training import NodeNet, dropped, product
 from graphham.errors import InputError
 from graphham.graph.neighborhoods import Block
 from graphham.inputs import FeatureRows
-from graphham.ops import mean_aggregate
+from graphham.kernels import mean_aggregate
 
 
 class SageLayer(nn.Module):

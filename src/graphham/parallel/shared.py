@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphham.ops.pairs import RowPairs
+from graphham.kernels.skipgram_loss import RowPairs
 from graphham.parallel.ranks import Ranks
 
 _LARGE = 1 << 21

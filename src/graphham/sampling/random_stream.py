@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from graphham.ops.attention import new_tensor, readable, runs_reference
+from graphham.kernels.edge_ops import new_tensor, readable, runs_reference
 from graphham.sampling.keys import torch_generator
 from graphham.system.jit import Array, exact, jit
 

@@ -3,7 +3,7 @@
 In a sampled block a source has about one edge. Its terms are then taken where its vector is read
 anyway, and vectors may be read straight out of a table of all nodes: source j is row ``rows[j]`` of
 ``values``, or row j where ``rows`` is empty. Layout and meaning of the rest are those of
-:mod:`graphham.ops.fused_kernels`.
+:mod:`graphham.kernels.attention_full`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from graphham.ops.fused_kernels import ADDITIVE, AHEAD, CHUNK, NO_GROUPS, PAIR, dot, fetch
+from graphham.kernels.attention_full import ADDITIVE, AHEAD, CHUNK, NO_GROUPS, PAIR, dot, fetch
 from graphham.system.jit import Array, exp_below_zero, inlined, jit, prefetch, read_float
 
 

@@ -337,8 +337,8 @@ def lead_with_self(
 ) -> tuple[Array, Array, Array]:
     """Return the block arrays of some targets with the edge to itself first in each row.
 
-    As :meth:`graphham.graph.neighborhoods.Block.full` does it for all nodes at once: the self edge carries the
-    mean weight of the others.
+    As :meth:`graphham.graph.neighborhoods.Block.full` does it for all nodes at once: the self edge
+    carries the mean weight of the others.
     """
     count = last - first
     weighted = len(weights) > 0

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from graphham.ops.attention import new_tensor, readable, runs_reference
+from graphham.kernels.edge_ops import new_tensor, readable, runs_reference
 from graphham.sampling.random_stream import Source, uniform
 from graphham.system.jit import Array, exp_below_zero, inlined, jit, log_positive
 

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from graphham.ops import pair_kernels as kernels
-from graphham.ops.attention import readable, runs_reference
+from graphham.kernels import skipgram_loops as kernels
+from graphham.kernels.edge_ops import readable, runs_reference
 from graphham.system.jit import Array, frozen
 
 

@@ -9,10 +9,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphham import ops
+from graphham import kernels as ops
 from graphham.errors import InputError
 from graphham.graph.neighborhoods import Block
-from graphham.ops import reference
+from graphham.kernels import reference
 from tests.reference import ops as slow
 
 
@@ -233,9 +233,10 @@ def test_works_where_no_cache_folder_can_be_written(tmp_path):
     for folder in [copy, *[p for p in copy.rglob("*") if p.is_dir()]]:
         (folder / "__pycache__").write_text("")
     code = (
-        "import torch, graphham; from graphham import ops; from graphham.graph.neighborhoods import Block\n"
+        "import torch, graphham; from graphham import kernels as ops\n"
+        "from graphham.graph.neighborhoods import Block\n"
         f"assert graphham.__file__.startswith({str(tmp_path)!r}), graphham.__file__\n"
-        "assert type(ops.kernels.gather_sum._cache).__name__ == 'NullCache'\n"
+        "assert type(ops.edge_loops.gather_sum._cache).__name__ == 'NullCache'\n"
         "b = Block([0, 2], [0, 1], 2)\n"
         "print(ops.aggregate(torch.ones(2, 1), torch.ones(2, 1, 3), b).sum().item())\n"
     )

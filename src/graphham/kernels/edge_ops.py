@@ -1,8 +1,8 @@
 """Differentiable operations over the edges of a block, compiled where that is possible.
 
-On the CPU in float32 each operation runs the loops of :mod:`graphham.ops.kernels`, forward and
-backward. On other devices, in float64, and where ``GRAPHHAM_OPS=reference`` is set, the plain torch
-versions of :mod:`graphham.ops.reference` run instead.
+On the CPU in float32 each operation runs the loops of :mod:`graphham.kernels.edge_loops`, forward
+and backward. On other devices, in float64, and where ``GRAPHHAM_OPS=reference`` is set, the
+plain torch versions of :mod:`graphham.kernels.reference` run instead.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from graphham.errors import InputError
-from graphham.ops import kernels, reference
+from graphham.kernels import edge_loops as kernels
+from graphham.kernels import reference
 from graphham.system.jit import Array, frozen
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphham.errors import InputError
-from graphham.ops import SparseMatrix, sparse_matmul
+from graphham.kernels import SparseMatrix, sparse_matmul
 
 
 @st.composite

@@ -6,8 +6,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphham.ops.sources import assign_sources
-from graphham.ops.tiles import COLUMNS, ROWS, add_tile
+from graphham.kernels.assignments import assign_sources
+from graphham.kernels.tiles import COLUMNS, ROWS, add_tile
 from graphham.system.jit import jit
 
 

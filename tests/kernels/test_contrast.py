@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphham.ops.contrast import contrast
+from graphham.kernels.contrast import contrast
 
 
 @given(

@@ -17,9 +17,10 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from graphham.errors import InputError
-from graphham.ops import fused_kernels as kernels
-from graphham.ops import reference, sampled_kernels
-from graphham.ops.attention import check_rows, readable, runs_reference
+from graphham.kernels import attention_full as kernels
+from graphham.kernels import attention_sampled as sampled_kernels
+from graphham.kernels import reference
+from graphham.kernels.edge_ops import check_rows, readable, runs_reference
 from graphham.system.buffers import LENT, aligned
 from graphham.system.jit import Array, frozen
 

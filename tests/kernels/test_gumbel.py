@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphham.ops.noise import draw_key, gumbel_softmax, keyed_gumbel
+from graphham.kernels.gumbel import draw_key, gumbel_softmax, keyed_gumbel
 from graphham.sampling.random_stream import Draws
 
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphham.graph.neighborhoods import Block
-from graphham.ops import GroupTerms, attend
-from graphham.ops.products import tall_product
+from graphham.kernels import GroupTerms, attend
+from graphham.kernels.products import tall_product
 
 
 @given(st.integers(0, 50), st.integers(1, 20), st.integers(1, 9), st.integers(0, 10**6))

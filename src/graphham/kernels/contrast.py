@@ -16,8 +16,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from graphham.ops.attention import new_tensor, readable, runs_reference
-from graphham.ops.rows import normalise, normalise_back
+from graphham.kernels.edge_ops import new_tensor, readable, runs_reference
+from graphham.kernels.unit_rows import normalise, normalise_back
 from graphham.system.jit import Array, exp_below_zero, jit
 
 

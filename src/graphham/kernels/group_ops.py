@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from graphham.ops import group_kernels as kernels
-from graphham.ops.attention import new_tensor, readable
+from graphham.kernels import group_loops as kernels
+from graphham.kernels.edge_ops import new_tensor, readable
 from graphham.system.jit import Array, frozen
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphham.ops.pairs import RowPairs, pair_loss
+from graphham.kernels.skipgram_loss import RowPairs, pair_loss
 
 
 @given(

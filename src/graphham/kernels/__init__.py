@@ -1,14 +1,14 @@
 """Operations over neighbourhoods and sparse features, with gradients."""
 
-from graphham.ops.attention import (
+from graphham.kernels.edge_ops import (
     aggregate,
     edge_dot,
     edge_scores,
     edge_softmax,
     mean_aggregate,
 )
-from graphham.ops.fused import GroupTerms, attend, fused_attention
-from graphham.ops.sparse import SparseMatrix, sparse_matmul
+from graphham.kernels.fused_attention import GroupTerms, attend, fused_attention
+from graphham.kernels.sparse import SparseMatrix, sparse_matmul
 
 __all__ = [
     "GroupTerms",

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from graphham.errors import InputError
-from graphham.ops.attention import new_tensor, readable, runs_reference
+from graphham.kernels.edge_ops import new_tensor, readable, runs_reference
 from graphham.system.jit import Array, frozen, jit, mix
 
 _NO_ROWS = frozen(np.empty(0, dtype=np.int64))

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphham import ops
+from graphham import kernels as ops
 from graphham.errors import InputError
 from graphham.graph.neighborhoods import Block
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from graphham.graph.neighborhoods import Block
+from graphham.kernels import group_ops as groups
+from graphham.kernels.unit_rows import beside_centered, take_rows, unit_rows
 from graphham.losses import constraint_loss, use_losses
 from graphham.membership import assign, combine_levels, neighbor_evidence, witnesses
-from graphham.ops import groups
-from graphham.ops.rows import beside_centered, take_rows, unit_rows
 
 SIZES = {"nodes": st.integers(2, 30), "seed": st.integers(0, 999)}
 

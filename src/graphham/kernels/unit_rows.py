@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from graphham.ops.attention import new_tensor, readable, runs_reference
+from graphham.kernels.edge_ops import new_tensor, readable, runs_reference
 from graphham.system.jit import Array, jit
 
 _SHORTEST = 1e-12
