@@ -10,7 +10,7 @@ from graphham.config.settings import LossConfig
 from graphham.context import ContextDecoder, ContextTable
 from graphham.membership import one_hot_straight_through
 from graphham.parallel.ranks import ALONE
-from graphham.parallel.tables import RowShards
+from graphham.parallel.row_shards import RowShards
 from tests.reference import model as slow
 
 NODES, GROUPS, DIM = 7, 3, 4

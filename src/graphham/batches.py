@@ -23,8 +23,8 @@ from graphham.graph.graph import Graph
 from graphham.graph.neighborhoods import Block
 from graphham.inputs import NodeInputs
 from graphham.model import Batch
+from graphham.parallel.partitioned_graph import SplitSampler
 from graphham.parallel.ranks import ALONE, Ranks
-from graphham.parallel.split import SplitSampler
 from graphham.sampling.keys import derive_key, numpy_generator
 from graphham.sampling.sampler import NeighborSampler, sample_negatives, walk_contexts
 

@@ -26,11 +26,11 @@ from graphham.inputs import FeatureMap, NodeInputs, fit_inputs
 from graphham.model import GraphHAMNet, activate
 from graphham.objective import Truth
 from graphham.opinions import Opinions
+from graphham.parallel.partitioned_graph import SplitSampler, check_split
 from graphham.parallel.ranks import ALONE, Ranks
+from graphham.parallel.row_shards import RowShards
 from graphham.parallel.saving import check_shared
 from graphham.parallel.shards import check_shards
-from graphham.parallel.split import SplitSampler, check_split
-from graphham.parallel.tables import RowShards
 from graphham.planning import Plan, plan_fit
 from graphham.result import FitResult
 from graphham.sampling.keys import derive_key, numpy_generator, torch_generator

@@ -30,8 +30,8 @@ from graphham.graph.mapped_features import (
 from graphham.graph.neighborhoods import Block
 from graphham.kernels import SparseMatrix, mean_aggregate, sparse_matmul
 from graphham.kernels.attention_readout import lead_with_self
+from graphham.parallel.partitioned_graph import SplitFeatures, split_moments
 from graphham.parallel.ranks import ALONE, Ranks, span_of
-from graphham.parallel.split import SplitFeatures, split_moments
 from graphham.sampling.keys import derive_key
 from graphham.sampling.random_stream import dropout as drop
 from graphham.sampling.random_stream import make_source

@@ -25,9 +25,9 @@ from graphham.model import Batch, GraphHAMNet
 from graphham.nesting import groups_used, nesting_score
 from graphham.objective import Truth, loss_parts, total_loss
 from graphham.parallel.ranks import ALONE, Ranks
+from graphham.parallel.row_shards import RowShards
 from graphham.parallel.saving import load_together, save_together, share_seeds
 from graphham.parallel.shards import ShardedSteps
-from graphham.parallel.tables import RowShards
 from graphham.sampling.keys import derive_key
 from graphham.sampling.random_stream import Source, make_source
 from graphham.seeding import Seeds, find_seeds

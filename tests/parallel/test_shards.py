@@ -11,7 +11,7 @@ from graphham.errors import InputError
 from graphham.fitting import _make_model, fit_graph, start_parameters
 from graphham.inputs import fit_inputs
 from graphham.parallel.ranks import ALONE, Ranks
-from graphham.parallel.tables import RowShards
+from graphham.parallel.row_shards import RowShards
 from graphham.planning import plan_fit
 from graphham.trainer import Trainer
 from tests.reference.graphs import planted, small_config
@@ -104,7 +104,7 @@ def test_traffic_counts_what_a_step_really_packs(monkeypatch):
 
 
 def test_shared_memory_is_one_array_and_absent_where_the_system_has_none(monkeypatch):
-    from graphham.parallel import shared
+    from graphham.parallel import shared_memory as shared
 
     if not hasattr(os, "memfd_create"):
         pytest.skip("this system has no memory without a name")

@@ -130,7 +130,8 @@ class Graph:
         titles: One human-readable title per node, or ``None``.
         report: What the reader saw.
         part: Which part of a split store this is; neighbours and features of other nodes are then
-            zero here, and only :mod:`graphham.parallel.split` knows how to ask for them.
+            zero here, and only
+            :mod:`graphham.parallel.partitioned_graph` knows how to ask for them.
     """
 
     indptr: npt.NDArray[np.int64]

@@ -1,7 +1,7 @@
 """A store cut into parts by ranges of nodes, for jobs whose machines cannot hold all of it.
 
 Each part is a store of its own whose large files have holes outside its range. What processes ask
-each other for is in :mod:`graphham.parallel.split`.
+each other for is in :mod:`graphham.parallel.partitioned_graph`.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import torch
 from graphham import checkpoints
 from graphham.errors import InputError
 from graphham.parallel.ranks import Ranks
-from graphham.parallel.tables import RowShards
+from graphham.parallel.row_shards import RowShards
 from graphham.seeding import Seeds
 
 if TYPE_CHECKING:

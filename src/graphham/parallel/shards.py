@@ -23,7 +23,7 @@ from graphham.batches import Step
 from graphham.errors import InputError
 from graphham.objective import loss_parts, total_loss
 from graphham.parallel.ranks import Gathering, Ranks
-from graphham.parallel.tables import RowShards
+from graphham.parallel.row_shards import RowShards
 from graphham.sampling.keys import derive_key, numpy_generator
 
 if TYPE_CHECKING:

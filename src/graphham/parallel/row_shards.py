@@ -19,7 +19,7 @@ from torch import Tensor
 from graphham.context import empty_table
 from graphham.kernels.skipgram_loss import PairGradient, RowPairs, left_for_table, pair_loss
 from graphham.parallel.ranks import Ranks
-from graphham.parallel.shared import Outboxes, shared_tensor
+from graphham.parallel.shared_memory import Outboxes, shared_tensor
 from graphham.sampling.keys import derive_key, torch_generator
 
 # Rows are drawn in blocks by key, so that a process draws its own range and nothing else.
@@ -99,7 +99,7 @@ class RowShards:
     def pair_loss(self, target: Tensor, gate: Tensor | None, rows: Tensor, sign: float) -> Tensor:
         """Return the skip-gram loss of targets with fetched rows, which collect a gradient.
 
-        See :func:`graphham.kernels.skipgram_loss.pair_loss`; the same numbers as by :meth:`look_up`.
+        See :func:`graphham.kernels.skipgram_loss.pair_loss`; same numbers as by :meth:`look_up`.
         """
         values, at = self._readable(rows)
         loss, gradient = pair_loss(target, gate, values, at, sign)

@@ -101,7 +101,7 @@ class Owners:
 
 
 class SplitSampler(NeighborSampler):
-    """Draws what :mod:`graphham.sampling.sampler` draws, from a graph of which this process has a part.
+    """Draws what :mod:`graphham.sampling.sampler` draws where this process has a part only.
 
     Args:
         graph: The part; its row bounds are those of the whole graph.
@@ -195,7 +195,7 @@ class SplitFeatures(MappedFeatures):
         return out
 
     def leading_directions(self, dim: int) -> npt.NDArray[np.float32]:
-        """Do as :func:`graphham.graph.mapped_features.leading_directions`, every process its own rows."""
+        """Return the main directions; every process adds up its own rows."""
         return gram_directions(_total(gram_matrix(self.own()), self.ranks), dim)
 
     def to_tensor(self) -> Tensor:

@@ -15,8 +15,8 @@ from graphham.graph.mapped_features import MappedFeatures, column_moments, leadi
 from graphham.graph.planted import planted_hierarchy
 from graphham.graph.store import open_store, verify_store, write_store
 from graphham.graph.store_parts import is_split, open_part, split_store
+from graphham.parallel.partitioned_graph import SplitFeatures, SplitSampler, split_moments
 from graphham.parallel.ranks import Ranks, span_of
-from graphham.parallel.split import SplitFeatures, SplitSampler, split_moments
 from graphham.sampling.sampler import NeighborSampler, sample_negatives, walk_contexts
 
 NODES = 300
@@ -225,7 +225,7 @@ def test_a_split_fit_is_the_fit_of_the_whole_store(preset, stores, tmp_path, mon
 
 def test_what_parts_cannot_do_is_refused(stores, tmp_path, monkeypatch):
     from graphham.config.settings import make_config
-    from graphham.parallel.split import check_split
+    from graphham.parallel.partitioned_graph import check_split
     from tests.parallel.test_jobs import command, run
 
     whole, halves = stores
