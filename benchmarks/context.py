@@ -67,7 +67,7 @@ def make_trainer(graph: Any, settings: dict[str, Any], ranks: Any = None) -> Any
     """
     from graphham import fitting
     from graphham.config.settings import make_config
-    from graphham.inputs import fit_inputs
+    from graphham.model.inputs import fit_inputs
     from graphham.parallel.ranks import ALONE
     from graphham.planning import plan_fit
     from graphham.trainer import Trainer
@@ -86,8 +86,8 @@ def make_encoder(graph: Any, settings: dict[str, Any]) -> tuple[Any, Any]:
     """Return a network as a saved run would restore it, and the inputs of a graph."""
     from graphham.config.settings import make_config
     from graphham.inference import Encoder
-    from graphham.inputs import fit_inputs
-    from graphham.model import GraphHAMNet
+    from graphham.model.inputs import fit_inputs
+    from graphham.model.network import GraphHAMNet
     from graphham.planning import plan_fit
     from graphham.sampling.keys import torch_generator
 

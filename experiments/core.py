@@ -76,8 +76,8 @@ def seeding_cells() -> Iterator[Cell]:
 
         def run(seed: int = seed) -> dict[str, Any]:
             from graphham.config.settings import InputConfig
-            from graphham.inputs import fit_inputs
-            from graphham.seeding import find_seeds
+            from graphham.model.group_seeding import find_seeds
+            from graphham.model.inputs import fit_inputs
 
             graph = cora()
             _, inputs, _ = fit_inputs(graph, InputConfig(), seed)

@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 
 from graphham.config.settings import make_config
-from graphham.model import GraphHAMNet
+from graphham.model.network import GraphHAMNet
 from graphham.parallel.traffic import step_traffic
 
 ROOT = Path(__file__).resolve().parents[1]

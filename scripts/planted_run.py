@@ -27,8 +27,8 @@ from graphham.graph.graph import Labels
 from graphham.graph.planted import planted_hierarchy
 from graphham.graph.store import is_store, open_store, write_store
 from graphham.inference import Encoder
-from graphham.inputs import fit_inputs
-from graphham.model import Batch
+from graphham.model.inputs import fit_inputs
+from graphham.model.network import Batch
 from graphham.nesting import label_scores
 from graphham.planning import plan_fit
 from graphham.runs import resume_run, start_run

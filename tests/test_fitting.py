@@ -13,7 +13,7 @@ from graphham.errors import InputError
 from graphham.fitting import _make_model, fit_graph, fit_to_run, start_parameters
 from graphham.graph.graph import Labels, build_graph
 from graphham.graph.store import open_store, write_store
-from graphham.inputs import fit_inputs
+from graphham.model.inputs import fit_inputs
 from graphham.planning import _by_size, default_groups, estimate_memory, plan_fit
 from graphham.trainer import Silent
 from tests.reference.graphs import (

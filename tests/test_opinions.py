@@ -12,8 +12,8 @@ from graphham.fitting import fit_graph
 from graphham.graph.graph import Graph, Labels
 from graphham.graph.neighborhoods import Block
 from graphham.inference import Encoder
-from graphham.inputs import NodeInputs
 from graphham.io.adapters import as_graph
+from graphham.model.inputs import NodeInputs
 from graphham.objective import Truth
 from graphham.opinions import Opinion, Opinions, View
 

@@ -10,8 +10,8 @@ from sklearn.linear_model import LogisticRegression
 
 from graphham.graph.graph import Graph, Labels
 from graphham.graph.neighborhoods import Block
-from graphham.inputs import NodeInputs
 from graphham.io.adapters import as_graph
+from graphham.model.inputs import NodeInputs
 from graphham.objective import Truth
 from graphham.outline import _STEPS, Outline, _planes, mixed_averages
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from graphham.losses import class_loss
+from graphham.model.losses import class_loss
 from graphham.weighing import weigh
 
 

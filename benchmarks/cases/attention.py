@@ -17,10 +17,10 @@ from benchmarks.context import Context
 from benchmarks.measure import Side, interleave, timed
 from benchmarks.results import OURS, Comparison, Result
 from benchmarks.roof import RoofProbe
-from graphham.attention import MembershipAttention
 from graphham.graph.neighborhoods import Block
 from graphham.kernels import mean_aggregate
 from graphham.kernels.assignments import Assigned
+from graphham.model.attention import MembershipAttention
 from graphham.sampling.sampler import NeighborSampler
 
 GROUPS = 16

@@ -15,10 +15,10 @@ import torch
 from benchmarks.context import Context
 from benchmarks.measure import Sample, Side, interleave, once
 from benchmarks.results import OURS, Comparison, Result, Value
-from graphham import losses
 from graphham.config.settings import make_config
 from graphham.datasets import load_dataset
 from graphham.fitting import fit_graph
+from graphham.model import losses
 
 _PRODUCTS = "products"
 _SHARED = {"groups": (16, 7), "train.batch": "full"}

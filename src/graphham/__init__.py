@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from graphham.attention import MembershipAttention
     from graphham.datasets import load_dataset
     from graphham.errors import InputError
     from graphham.estimator import GraphHAM
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from graphham.graph.planted import planted_hierarchy
     from graphham.io import read_graph
     from graphham.io.adapters import as_graph
+    from graphham.model.attention import MembershipAttention
     from graphham.saved import Run
 
 __version__ = "0.1.0"
@@ -42,7 +42,7 @@ _HOMES = {
     "Graph": "graphham.graph.graph",
     "GraphHAM": "graphham.estimator",
     "InputError": "graphham.errors",
-    "MembershipAttention": "graphham.attention",
+    "MembershipAttention": "graphham.model.attention",
     "Run": "graphham.saved",
     "as_graph": "graphham.io.adapters",
     "load_dataset": "graphham.datasets",

@@ -21,8 +21,8 @@ from torch import Tensor
 from graphham.config.settings import RunConfig
 from graphham.graph.graph import Graph
 from graphham.graph.neighborhoods import Block
-from graphham.inputs import NodeInputs
-from graphham.model import Batch
+from graphham.model.inputs import NodeInputs
+from graphham.model.network import Batch
 from graphham.parallel.partitioned_graph import SplitSampler
 from graphham.parallel.ranks import ALONE, Ranks
 from graphham.sampling.keys import derive_key, numpy_generator

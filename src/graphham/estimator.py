@@ -23,8 +23,8 @@ from graphham.graph.graph import Graph
 from graphham.graph.ids import NodeIds
 from graphham.hierarchy import Hierarchy
 from graphham.inference import Encoder, known_rows, node_attention
-from graphham.inputs import NodeInputs
 from graphham.io.adapters import as_graph
+from graphham.model.inputs import NodeInputs
 from graphham.result import FitResult
 from graphham.runs import start_run
 from graphham.saved import Run

@@ -16,14 +16,14 @@ import torch
 
 from graphham import __version__
 from graphham.config.settings import RunConfig
-from graphham.context import ContextTable
 from graphham.errors import InputError
 from graphham.graph.graph import Graph
 from graphham.graph.neighborhoods import Block
 from graphham.hierarchy import hierarchy_metrics
 from graphham.inference import Encoder
-from graphham.inputs import FeatureMap, NodeInputs, fit_inputs
-from graphham.model import GraphHAMNet, activate
+from graphham.model.context import ContextTable
+from graphham.model.inputs import FeatureMap, NodeInputs, fit_inputs
+from graphham.model.network import GraphHAMNet, activate
 from graphham.objective import Truth
 from graphham.opinions import Opinions
 from graphham.parallel.partitioned_graph import SplitSampler, check_split
@@ -246,7 +246,7 @@ def start_parameters(
 ) -> None:
     """Draw the parameters and put group vectors where nodes are (A13)."""
     from graphham.inference import full_batch
-    from graphham.inputs import FeatureRows
+    from graphham.model.inputs import FeatureRows
 
     config = model.config
     generator = torch_generator(derive_key(config.seed, "parameters"))
@@ -287,7 +287,7 @@ def _held_by_some(
     model: GraphHAMNet, inputs: NodeInputs, graph: Graph, rows: Any, level: int, ranks: Ranks
 ) -> Any:
     """Return what a level's groups look at of some nodes, from sampled neighbourhoods."""
-    from graphham.model import Batch
+    from graphham.model.network import Batch
     from graphham.sampling.sampler import NeighborSampler
 
     config = model.config

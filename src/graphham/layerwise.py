@@ -18,11 +18,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from graphham.attention import MembershipAttention
 from graphham.graph.graph import Graph
 from graphham.graph.mapped_features import MappedFeatures, release, trim_heap
 from graphham.graph.neighborhoods import Block
-from graphham.inputs import FeatureRows, NodeInputs
 from graphham.kernels import aggregate, edge_dot, edge_scores, edge_softmax
 from graphham.kernels.attention_readout import (
     attend,
@@ -31,8 +29,10 @@ from graphham.kernels.attention_readout import (
     neighbor_mean,
 )
 from graphham.kernels.edge_ops import runs_reference
-from graphham.membership import WITNESSES
-from graphham.model import GraphHAMNet, activate
+from graphham.model.attention import MembershipAttention
+from graphham.model.inputs import FeatureRows, NodeInputs
+from graphham.model.membership import WITNESSES
+from graphham.model.network import GraphHAMNet, activate
 from graphham.parallel.ranks import ALONE, SPAN, Ranks, span_of
 from graphham.system.jit import Array, frozen
 
@@ -209,7 +209,7 @@ class LayerWise:
     def log_evidence(self, affinities: list[Floats], rounds: int) -> list[Floats]:
         """Return per level the log of what the layer and the neighbours say, in place of ``u``.
 
-        As :meth:`graphham.model.GraphHAMNet.evidence`; all levels listen in one pass over the
+        As :meth:`graphham.model.network.GraphHAMNet.evidence`; all levels listen in one pass over the
         edges, because what a node says on all of them lies side by side in memory.
         """
         model, config = self.model, self.model.config.model

@@ -103,7 +103,7 @@ class CellSearch:
 
     def __init__(self, points: Floats, seed: int = 0) -> None:
         # Compiled loops take a while to load, and the explorer's first answers need none.
-        from graphham.kmeans import kmeans
+        from graphham.model.kmeans import kmeans
 
         self.points = np.ascontiguousarray(points, dtype=np.float32)
         count = max(1, min(256, int(np.sqrt(len(points)) * 0.7)))
@@ -141,7 +141,7 @@ class CellSearch:
         return rows, away
 
     def _cells(self, points: npt.NDArray[Any]) -> Rows:
-        from graphham.kmeans import nearest
+        from graphham.model.kmeans import nearest
 
         cells = np.zeros(len(points), dtype=np.int64)
         for start in range(0, len(points), _CHUNK):

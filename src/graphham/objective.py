@@ -16,9 +16,9 @@ from graphham.config.settings import RunConfig
 from graphham.errors import InputError
 from graphham.graph.graph import Labels
 from graphham.kernels.unit_rows import take_rows
-from graphham.losses import class_loss, constraint_loss, entropy_loss, use_losses
-from graphham.membership import one_hot_straight_through
-from graphham.model import GraphHAMNet, Output
+from graphham.model.losses import class_loss, constraint_loss, entropy_loss, use_losses
+from graphham.model.membership import one_hot_straight_through
+from graphham.model.network import GraphHAMNet, Output
 from graphham.multilabel import ranked_micro_f1
 from graphham.sampling.keys import derive_key, numpy_generator
 from graphham.sampling.random_stream import Source

@@ -17,9 +17,9 @@ from torch import Tensor, nn
 
 from graphham.adam import Adam
 from graphham.graph.neighborhoods import Block
-from graphham.inputs import FeatureRows, NodeInputs
 from graphham.kernels import mean_aggregate
-from graphham.losses import class_loss, sharpened
+from graphham.model.inputs import FeatureRows, NodeInputs
+from graphham.model.losses import class_loss, sharpened
 from graphham.objective import Truth
 from graphham.outline import Outline, mixed_averages
 from graphham.sampling.keys import derive_key, torch_generator

@@ -15,12 +15,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from graphham.graph.neighborhoods import Block
-from graphham.inputs import FeatureRows, NodeInputs
 from graphham.kernels import mean_aggregate
-from graphham.losses import class_loss
+from graphham.model.inputs import FeatureRows, NodeInputs
+from graphham.model.losses import class_loss
+from graphham.model.spectral import leading_directions
 from graphham.objective import Truth
 from graphham.sampling.random_stream import Source
-from graphham.spectral import leading_directions
 
 _WIDTH = 64
 _STEPS = 8

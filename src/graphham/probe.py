@@ -14,8 +14,8 @@ from torch import Tensor
 from graphham.config.settings import InputConfig
 from graphham.graph.graph import Graph
 from graphham.graph.neighborhoods import Block
-from graphham.inputs import fit_inputs
 from graphham.kernels import mean_aggregate
+from graphham.model.inputs import fit_inputs
 from graphham.objective import Truth
 
 _DIRECTIONS = 256

@@ -15,13 +15,14 @@ from torch import Tensor
 from graphham.adam import Adam
 from graphham.batches import Batches, Step
 from graphham.config.settings import RunConfig
-from graphham.context import ContextTable
 from graphham.graph.graph import Graph
 from graphham.inference import full_batch, level_states
-from graphham.inputs import NodeInputs
 from graphham.layerwise import LayerWise
-from graphham.losses import sharpened
-from graphham.model import Batch, GraphHAMNet
+from graphham.model.context import ContextTable
+from graphham.model.group_seeding import Seeds, find_seeds
+from graphham.model.inputs import NodeInputs
+from graphham.model.losses import sharpened
+from graphham.model.network import Batch, GraphHAMNet
 from graphham.nesting import groups_used, nesting_score
 from graphham.objective import Truth, loss_parts, total_loss
 from graphham.parallel.ranks import ALONE, Ranks
@@ -30,7 +31,6 @@ from graphham.parallel.saving import load_together, save_together, share_seeds
 from graphham.parallel.shards import ShardedSteps
 from graphham.sampling.keys import derive_key
 from graphham.sampling.random_stream import Source, make_source
-from graphham.seeding import Seeds, find_seeds
 from graphham.validation import LabelValidator, Validator
 
 if TYPE_CHECKING:

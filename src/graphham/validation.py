@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from graphham.graph.graph import Graph
-from graphham.model import Batch, GraphHAMNet
+from graphham.model.network import Batch, GraphHAMNet
 from graphham.objective import Truth
 from graphham.sampling.keys import derive_key, numpy_generator
 

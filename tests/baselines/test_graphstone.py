@@ -21,8 +21,8 @@ from graphham.errors import InputError
 from graphham.graph.graph import Graph, build_graph
 from graphham.graph.neighborhoods import Block
 from graphham.graph.planted import planted_hierarchy
-from graphham.inputs import FeatureRows
 from graphham.methods import load_method
+from graphham.model.inputs import FeatureRows
 from graphham.sampling.keys import torch_generator
 from graphham.sampling.sampler import walk_contexts
 

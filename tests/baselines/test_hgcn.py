@@ -15,7 +15,7 @@ from graphham.baselines.hgcn import HGCN, HgcnNet, step_bytes
 from graphham.errors import InputError
 from graphham.graph.graph import Graph, build_graph
 from graphham.graph.planted import planted_hierarchy
-from graphham.inputs import FeatureRows
+from graphham.model.inputs import FeatureRows
 from graphham.sampling.keys import torch_generator
 
 

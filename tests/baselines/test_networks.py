@@ -19,7 +19,7 @@ from graphham.errors import InputError
 from graphham.graph.graph import Graph, build_graph
 from graphham.graph.neighborhoods import Block
 from graphham.graph.planted import planted_hierarchy
-from graphham.inputs import FeatureRows
+from graphham.model.inputs import FeatureRows
 from graphham.objective import Truth
 from graphham.sampling.keys import torch_generator
 

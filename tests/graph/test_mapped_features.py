@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from graphham import inputs
 from graphham.config.settings import InputConfig
 from graphham.fitting import fit_graph
 from graphham.graph.mapped_features import (
@@ -15,9 +14,10 @@ from graphham.graph.mapped_features import (
     release,
 )
 from graphham.graph.store import open_store, write_store
-from graphham.inputs import _scale_dense, _standard, fit_inputs
+from graphham.model import inputs
+from graphham.model.inputs import _scale_dense, _standard, fit_inputs
+from graphham.model.spectral import main_directions
 from graphham.sampling.random_stream import Draws, dropout
-from graphham.spectral import main_directions
 from graphham.system.buffers import Buffers
 from tests.reference.graphs import planted, small_config
 

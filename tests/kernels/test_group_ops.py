@@ -15,8 +15,8 @@ from torch import Tensor
 from graphham.graph.neighborhoods import Block
 from graphham.kernels import group_ops as groups
 from graphham.kernels.unit_rows import beside_centered, take_rows, unit_rows
-from graphham.losses import constraint_loss, use_losses
-from graphham.membership import assign, combine_levels, neighbor_evidence, witnesses
+from graphham.model.losses import constraint_loss, use_losses
+from graphham.model.membership import assign, combine_levels, neighbor_evidence, witnesses
 
 SIZES = {"nodes": st.integers(2, 30), "seed": st.integers(0, 999)}
 

@@ -128,8 +128,8 @@ def test_parts_read_the_features_of_the_whole(unit_rows):
 
 
 def test_parts_average_and_add_up_neighbours_like_the_whole():
-    from graphham.inputs import _averaged
-    from graphham.seeding import Links
+    from graphham.model.group_seeding import Links
+    from graphham.model.inputs import _averaged
 
     x = torch.randn(NODES, 3, generator=torch.Generator().manual_seed(1))
 
@@ -188,7 +188,7 @@ def test_parts_take_room_for_their_own_nodes_only(stores):
 
 @pytest.mark.parametrize("preset", ["default", "paper"])
 def test_a_split_fit_is_the_fit_of_the_whole_store(preset, stores, tmp_path, monkeypatch):
-    from graphham import inputs
+    from graphham.model import inputs
     from graphham.runs import Run
     from tests.parallel.test_jobs import alone, command, run
 

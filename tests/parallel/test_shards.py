@@ -9,7 +9,7 @@ import torch
 
 from graphham.errors import InputError
 from graphham.fitting import _make_model, fit_graph, start_parameters
-from graphham.inputs import fit_inputs
+from graphham.model.inputs import fit_inputs
 from graphham.parallel.ranks import ALONE, Ranks
 from graphham.parallel.row_shards import RowShards
 from graphham.planning import plan_fit

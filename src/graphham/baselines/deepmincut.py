@@ -55,8 +55,8 @@ from graphham.baselines.training import NodeNet, dropped, encode_all
 from graphham.errors import InputError
 from graphham.graph.graph import Graph
 from graphham.graph.neighborhoods import Block
-from graphham.inputs import FeatureMap, FeatureRows, NodeInputs
 from graphham.kernels import mean_aggregate
+from graphham.model.inputs import FeatureMap, FeatureRows, NodeInputs
 from graphham.sampling.keys import derive_key, numpy_generator, torch_generator
 from graphham.system.threads import single_threaded
 

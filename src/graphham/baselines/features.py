@@ -11,10 +11,10 @@ from torch import Tensor
 from graphham.config.settings import InputConfig
 from graphham.errors import InputError
 from graphham.graph.graph import Graph
-from graphham.inputs import FeatureMap, NodeInputs, fit_inputs
 from graphham.kernels import SparseMatrix
+from graphham.model.inputs import FeatureMap, NodeInputs, fit_inputs
+from graphham.model.spectral import main_directions
 from graphham.sampling.keys import derive_key
-from graphham.spectral import main_directions
 
 _SCALINGS = ("auto", "none", "row", "tfidf", "standard")
 

@@ -23,8 +23,8 @@ from graphham.baselines.network import NetworkMethod, by_size
 from graphham.baselines.training import NodeNet, dropped, product
 from graphham.errors import InputError
 from graphham.graph.neighborhoods import Block
-from graphham.inputs import FeatureRows
 from graphham.kernels import attend, fused_attention
+from graphham.model.inputs import FeatureRows
 
 
 class GatLayer(nn.Module):

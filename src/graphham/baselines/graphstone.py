@@ -68,10 +68,10 @@ from graphham.baselines.training import (
 from graphham.errors import InputError
 from graphham.graph.graph import Graph
 from graphham.graph.neighborhoods import Block
-from graphham.inputs import FeatureRows, NodeInputs
 from graphham.kernels import edge_dot, mean_aggregate
+from graphham.model.inputs import FeatureRows, NodeInputs
+from graphham.model.spectral import main_directions
 from graphham.sampling.keys import derive_key
-from graphham.spectral import main_directions
 from graphham.system.atomic import write_json
 
 if TYPE_CHECKING:

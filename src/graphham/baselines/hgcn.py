@@ -55,8 +55,8 @@ from graphham.baselines.training import NodeNet, dropped, product
 from graphham.errors import InputError
 from graphham.graph.graph import Graph
 from graphham.graph.neighborhoods import Block
-from graphham.inputs import FeatureRows
 from graphham.kernels import SparseMatrix, sparse_matmul
+from graphham.model.inputs import FeatureRows
 from graphham.system.atomic import write_json
 
 if TYPE_CHECKING:

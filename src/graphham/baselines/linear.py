@@ -26,7 +26,7 @@ from graphham.baselines.training import NodeNet, dropped, product
 from graphham.errors import InputError
 from graphham.graph.graph import Graph
 from graphham.graph.neighborhoods import Block
-from graphham.inputs import FeatureRows
+from graphham.model.inputs import FeatureRows
 from graphham.objective import Truth
 
 if TYPE_CHECKING:

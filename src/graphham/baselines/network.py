@@ -22,7 +22,7 @@ from graphham.baselines.training import (
     train,
 )
 from graphham.graph.graph import Graph
-from graphham.inputs import FeatureMap, NodeInputs
+from graphham.model.inputs import FeatureMap, NodeInputs
 from graphham.objective import Truth
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from graphham.baselines.network import NetworkMethod
 from graphham.baselines.training import NodeNet, dropped, product
 from graphham.errors import InputError
 from graphham.graph.neighborhoods import Block
-from graphham.inputs import FeatureRows
 from graphham.kernels import mean_aggregate
+from graphham.model.inputs import FeatureRows
 
 
 class SageLayer(nn.Module):

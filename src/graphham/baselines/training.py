@@ -22,8 +22,8 @@ from graphham.baselines.base import Rows
 from graphham.errors import InputError
 from graphham.graph.graph import Graph
 from graphham.graph.neighborhoods import Block
-from graphham.inputs import FeatureRows, NodeInputs
-from graphham.losses import class_loss
+from graphham.model.inputs import FeatureRows, NodeInputs
+from graphham.model.losses import class_loss
 from graphham.objective import Truth
 from graphham.sampling.keys import derive_key, numpy_generator, torch_generator
 from graphham.sampling.sampler import NeighborSampler, walk_contexts

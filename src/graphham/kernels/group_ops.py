@@ -2,7 +2,8 @@
 
 Torch spends more time on starting an operation, and on softmaxes over a handful of columns, than on
 the arithmetic of a graph's memberships. What belongs together is one operation here, its gradient
-written out. :mod:`graphham.membership` and :mod:`graphham.losses` hold the same in plain torch.
+written out. :mod:`graphham.model.membership` and :mod:`graphham.model.losses` hold the same in
+plain torch.
 """
 
 from __future__ import annotations

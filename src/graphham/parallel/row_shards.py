@@ -16,8 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphham.context import empty_table
 from graphham.kernels.skipgram_loss import PairGradient, RowPairs, left_for_table, pair_loss
+from graphham.model.context import empty_table
 from graphham.parallel.ranks import Ranks
 from graphham.parallel.shared_memory import Outboxes, shared_tensor
 from graphham.sampling.keys import derive_key, torch_generator

@@ -14,9 +14,9 @@ import torch
 
 from graphham import checkpoints
 from graphham.errors import InputError
+from graphham.model.group_seeding import Seeds
 from graphham.parallel.ranks import Ranks
 from graphham.parallel.row_shards import RowShards
-from graphham.seeding import Seeds
 
 if TYPE_CHECKING:
     from graphham.runs import RunWriter

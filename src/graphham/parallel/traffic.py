@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from graphham.model import GraphHAMNet
+from graphham.model.network import GraphHAMNet
 from graphham.parallel.shards import PARTS
 
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from graphham.graph.graph import Graph
 from graphham.kernels.attention_readout import neighbor_mean
-from graphham.kmeans import Codes, Floats, kmeans
+from graphham.model.kmeans import Codes, Floats, kmeans
 from graphham.parallel.ranks import ALONE, Ranks, span_of
 from graphham.sampling.keys import derive_key
 from graphham.system.jit import frozen

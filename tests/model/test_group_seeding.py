@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import normalized_mutual_info_score
 
-from graphham import seeding
-from graphham.seeding import _link_tables, _share_out, find_seeds
+from graphham.model import group_seeding as seeding
+from graphham.model.group_seeding import _link_tables, _share_out, find_seeds
 from tests.reference.graphs import planted, random_graph, relinked
 
 

@@ -18,7 +18,7 @@ from graphham.config.settings import LossConfig
 from graphham.kernels.edge_ops import runs_reference
 from graphham.kernels.skipgram_loss import PairGradient, left_for_table, pair_loss
 from graphham.kernels.unit_rows import take_rows
-from graphham.losses import contrastive_loss, skipgram_loss
+from graphham.model.losses import contrastive_loss, skipgram_loss
 
 _CHUNK = 1 << 22  # largest number of vector entries gathered at once for the full table
 
@@ -64,7 +64,7 @@ class ContextTable:
     def pair_loss(self, target: Tensor, gate: Tensor | None, rows: Tensor, sign: float) -> Tensor:
         """Return the skip-gram loss of targets with rows, which collect a gradient.
 
-        See :func:`graphham.kernels.skipgram_loss.pair_loss`; the same numbers as by :meth:`look_up`.
+        See :func:`graphham.kernels.skipgram_loss.pair_loss`; same numbers as by :meth:`look_up`.
         """
         loss, gradient = pair_loss(target, gate, self.weight, rows, sign)
         if gradient is not None:

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 
-from graphham import kmeans as module
-from graphham.kmeans import kmeans, nearest
+from graphham.model import kmeans as module
+from graphham.model.kmeans import kmeans, nearest
 
 
 def blobs(seed, count=300, groups=5, dim=4, spread=0.3):

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphham.losses import (
+from graphham.model.losses import (
     balance_loss,
     class_loss,
     constraint_loss,

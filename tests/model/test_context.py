@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphham.config.settings import LossConfig
-from graphham.context import ContextDecoder, ContextTable
-from graphham.membership import one_hot_straight_through
+from graphham.model.context import ContextDecoder, ContextTable
+from graphham.model.membership import one_hot_straight_through
 from graphham.parallel.ranks import ALONE
 from graphham.parallel.row_shards import RowShards
 from tests.reference import model as slow
@@ -95,7 +95,7 @@ def test_the_full_table_is_cut_into_pieces_without_changing_the_sum(monkeypatch)
     states, z = draw(1, NODES, DIM), draw(2, NODES, GROUPS).softmax(1)
     parts = [torch.from_numpy(part) for part in pairs(3)]
     whole = decoder.skipgram(states, z, *parts)
-    monkeypatch.setattr("graphham.context._CHUNK", 2 * GROUPS * DIM)
+    monkeypatch.setattr("graphham.model.context._CHUNK", 2 * GROUPS * DIM)
     torch.testing.assert_close(decoder.skipgram(states, z, *parts), whole)
 
 

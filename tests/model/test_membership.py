@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphham.graph.neighborhoods import Block
-from graphham.membership import (
+from graphham.model.membership import (
     assign,
     combine_levels,
     cosine_affinity,

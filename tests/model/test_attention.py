@@ -7,11 +7,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphham.attention import MembershipAttention
 from graphham.errors import InputError
 from graphham.graph.neighborhoods import Block
-from graphham.inputs import FeatureRows
 from graphham.kernels import SparseMatrix
+from graphham.model.attention import MembershipAttention
+from graphham.model.inputs import FeatureRows
 from tests.reference import model as slow
 from tests.reference.graphs import planted, random_graph
 
@@ -289,7 +289,7 @@ def test_affinities_of_many_rows_without_gradient_equal_those_of_few(monkeypatch
     states[3] = 0.0
     found = []
     for many in (1000, 10):
-        monkeypatch.setattr("graphham.attention._MANY", many)
+        monkeypatch.setattr("graphham.model.attention._MANY", many)
         layer.zero_grad()
         u = layer.affinities(states)
         (u * torch.arange(4.0)).sum().backward()

@@ -10,19 +10,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from graphham.attention import MembershipAttention
 from graphham.config.settings import RunConfig
-from graphham.context import ContextDecoder, ContextTable
 from graphham.graph.neighborhoods import Block
-from graphham.inputs import FeatureRows
 from graphham.kernels import group_ops as groups
 from graphham.kernels import mean_aggregate
 from graphham.kernels.assignments import Assigned
 from graphham.kernels.edge_ops import runs_reference
 from graphham.kernels.unit_rows import beside_centered
-from graphham.membership import combine_levels, neighbor_evidence, witnesses
+from graphham.model.attention import MembershipAttention
+from graphham.model.context import ContextDecoder, ContextTable
+from graphham.model.group_seeding import Seeds
+from graphham.model.inputs import FeatureRows
+from graphham.model.membership import combine_levels, neighbor_evidence, witnesses
 from graphham.sampling.random_stream import Source, dropout
-from graphham.seeding import Seeds
 
 _CENTER_MOMENTUM = 0.1
 _AT_HOME = 0.1  # the usual restart of personalised PageRank on citation graphs

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from graphham.errors import InputError
 from graphham.graph.neighborhoods import Block
-from graphham.inputs import FeatureRows
 from graphham.kernels import (
     GroupTerms,
     aggregate,
@@ -25,7 +24,8 @@ from graphham.kernels.assignments import Assigned, assign_sources, only
 from graphham.kernels.gumbel import draw_key, gumbel_softmax
 from graphham.kernels.products import tall_product
 from graphham.kernels.reference import rescaled
-from graphham.membership import assign, cosine_affinity, gumbel_noise
+from graphham.model.inputs import FeatureRows
+from graphham.model.membership import assign, cosine_affinity, gumbel_noise
 from graphham.sampling.random_stream import Source
 
 _MANY = 1 << 16

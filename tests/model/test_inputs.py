@@ -14,14 +14,14 @@ from graphham.config.settings import InputConfig
 from graphham.errors import InputError
 from graphham.graph.graph import build_graph
 from graphham.graph.ids import NodeIds
-from graphham.inputs import (
+from graphham.kernels import SparseMatrix
+from graphham.model.inputs import (
     FeatureMap,
     FeatureRows,
     NodeInputs,
     fit_inputs,
 )
-from graphham.kernels import SparseMatrix
-from graphham.spectral import main_directions, structural_features
+from graphham.model.spectral import main_directions, structural_features
 from tests.reference.graphs import planted, random_graph, relinked, with_features, without_features
 
 GRAPH = planted().graph

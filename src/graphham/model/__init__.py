@@ -1,0 +1,1 @@
+"""The GraphHAM network: inputs, memberships, attention, contexts, losses."""
