@@ -85,10 +85,10 @@ def make_trainer(graph: Any, settings: dict[str, Any], ranks: Any = None) -> Any
 def make_encoder(graph: Any, settings: dict[str, Any]) -> tuple[Any, Any]:
     """Return a network as a saved run would restore it, and the inputs of a graph."""
     from graphham.config.settings import make_config
-    from graphham.inference import Encoder
     from graphham.model.inputs import fit_inputs
     from graphham.model.network import GraphHAMNet
     from graphham.planning import plan_fit
+    from graphham.readout.encoder import Encoder
     from graphham.sampling.keys import torch_generator
 
     config = plan_fit(graph, make_config(settings)).config

@@ -26,11 +26,11 @@ import numpy as np
 from graphham.config.settings import make_config
 from graphham.fitting import _make_model, start_parameters
 from graphham.graph.store import open_store
-from graphham.inference import Encoder
-from graphham.layerwise import LayerWise
 from graphham.model.group_seeding import Seeds
 from graphham.model.inputs import fit_inputs
 from graphham.planning import plan_fit
+from graphham.readout.encoder import Encoder
+from graphham.readout.layerwise import LayerWise
 from graphham.system.threads import single_threaded
 from graphham.trainer import Trainer
 

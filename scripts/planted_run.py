@@ -26,11 +26,11 @@ from graphham.fitting import _make_model, peak_memory, start_parameters
 from graphham.graph.graph import Labels
 from graphham.graph.planted import planted_hierarchy
 from graphham.graph.store import is_store, open_store, write_store
-from graphham.inference import Encoder
 from graphham.model.inputs import fit_inputs
 from graphham.model.network import Batch
 from graphham.nesting import label_scores
 from graphham.planning import plan_fit
+from graphham.readout.encoder import Encoder
 from graphham.runs import resume_run, start_run
 from graphham.sampling.keys import derive_key, numpy_generator
 from graphham.sampling.sampler import NeighborSampler

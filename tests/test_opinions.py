@@ -11,11 +11,11 @@ from graphham.config.settings import make_config
 from graphham.fitting import fit_graph
 from graphham.graph.graph import Graph, Labels
 from graphham.graph.neighborhoods import Block
-from graphham.inference import Encoder
 from graphham.io.adapters import as_graph
 from graphham.model.inputs import NodeInputs
 from graphham.objective import Truth
 from graphham.opinions import Opinion, Opinions, View
+from graphham.readout.encoder import Encoder
 
 
 def two_sided(nodes: int = 400, seed: int = 0) -> tuple[Graph, Truth]:

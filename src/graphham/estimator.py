@@ -22,9 +22,9 @@ from graphham.fitting import Fitted, fit_graph
 from graphham.graph.graph import Graph
 from graphham.graph.ids import NodeIds
 from graphham.hierarchy import Hierarchy
-from graphham.inference import Encoder, known_rows, node_attention
 from graphham.io.adapters import as_graph
 from graphham.model.inputs import NodeInputs
+from graphham.readout.encoder import Encoder, known_rows, node_attention
 from graphham.result import FitResult
 from graphham.runs import start_run
 from graphham.saved import Run

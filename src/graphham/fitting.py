@@ -20,7 +20,6 @@ from graphham.errors import InputError
 from graphham.graph.graph import Graph
 from graphham.graph.neighborhoods import Block
 from graphham.hierarchy import hierarchy_metrics
-from graphham.inference import Encoder
 from graphham.model.context import ContextTable
 from graphham.model.inputs import FeatureMap, NodeInputs, fit_inputs
 from graphham.model.network import GraphHAMNet, activate
@@ -32,6 +31,7 @@ from graphham.parallel.row_shards import RowShards
 from graphham.parallel.saving import check_shared
 from graphham.parallel.shards import check_shards
 from graphham.planning import Plan, plan_fit
+from graphham.readout.encoder import Encoder
 from graphham.result import FitResult
 from graphham.sampling.keys import derive_key, numpy_generator, torch_generator
 from graphham.system.threads import single_threaded
@@ -245,8 +245,8 @@ def start_parameters(
     model: GraphHAMNet, inputs: NodeInputs, graph: Graph, directions: Any, ranks: Ranks = ALONE
 ) -> None:
     """Draw the parameters and put group vectors where nodes are (A13)."""
-    from graphham.inference import full_batch
     from graphham.model.inputs import FeatureRows
+    from graphham.readout.encoder import full_batch
 
     config = model.config
     generator = torch_generator(derive_key(config.seed, "parameters"))

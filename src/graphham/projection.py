@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphham.errors import InputError
-from graphham.neighbors import CellSearch, unit_rows
+from graphham.readout.neighbors import CellSearch, unit_rows
 from graphham.system.atomic import replacing
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ def run_map(run: Run, seed: int | None = None, sample: int = SAMPLE) -> NodeMap:
 def place_on_map(run: Run, vectors: npt.NDArray[Any]) -> Floats:
     """Place vectors of any nodes on the run's map; ``(num_nodes, 2)``.
 
-    Vectors must come from the run's own model (:func:`graphham.inference.embed_graph`).
+    Vectors must come from the run's own model (:func:`graphham.readout.encoder.embed_graph`).
     """
     if vectors.shape[1] != run.embedding.shape[1]:
         raise InputError(

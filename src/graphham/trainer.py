@@ -16,8 +16,6 @@ from graphham.adam import Adam
 from graphham.batches import Batches, Step
 from graphham.config.settings import RunConfig
 from graphham.graph.graph import Graph
-from graphham.inference import full_batch, level_states
-from graphham.layerwise import LayerWise
 from graphham.model.context import ContextTable
 from graphham.model.group_seeding import Seeds, find_seeds
 from graphham.model.inputs import NodeInputs
@@ -29,6 +27,8 @@ from graphham.parallel.ranks import ALONE, Ranks
 from graphham.parallel.row_shards import RowShards
 from graphham.parallel.saving import load_together, save_together, share_seeds
 from graphham.parallel.shards import ShardedSteps
+from graphham.readout.encoder import full_batch, level_states
+from graphham.readout.layerwise import LayerWise
 from graphham.sampling.keys import derive_key
 from graphham.sampling.random_stream import Source, make_source
 from graphham.validation import LabelValidator, Validator

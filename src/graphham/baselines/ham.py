@@ -16,8 +16,8 @@ from graphham.config.settings import make_config
 from graphham.errors import InputError
 from graphham.fitting import Fitted, fit_graph
 from graphham.graph.graph import Graph
-from graphham.inference import Encoder, full_batch
 from graphham.link_score import LinkClues, LinkWeights
+from graphham.readout.encoder import Encoder, full_batch
 from graphham.runs import start_run
 from graphham.saved import Run
 from graphham.system.threads import single_threaded

@@ -140,7 +140,7 @@ def _boundary_line(row: dict[str, Any], names: dict[tuple[int, int], str]) -> st
 
 def _explanation(run: Run, graph: Graph, node: Any) -> str:
     from graphham.explain import explain_node
-    from graphham.inference import Encoder, node_attention
+    from graphham.readout.encoder import Encoder, node_attention
 
     result, row = run.result(), graph.ids.row(node)
     encoder = Encoder.from_run(run)

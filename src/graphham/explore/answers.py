@@ -19,8 +19,8 @@ from graphham.errors import InputError
 from graphham.explore.attention import AttentionCache
 from graphham.explore.choosing import attribute_rows, chosen_rows, group_rows
 from graphham.explore.wire import pack
-from graphham.neighbors import nearest_to
 from graphham.projection import NodeMap, pca_map, read_map, run_map
+from graphham.readout.neighbors import nearest_to
 from graphham.report.view import BOUNDARY_SHARE, RunView
 from graphham.saved import Run
 

@@ -112,7 +112,7 @@ def compute_attention(run: Run, graph: Graph) -> list[LayerAttention]:
     """Return both attentions over every neighbourhood, per layer, heads averaged."""
     import torch
 
-    from graphham.inference import Encoder, full_batch
+    from graphham.readout.encoder import Encoder, full_batch
 
     encoder = Encoder.from_run(run)
     rows = np.arange(graph.num_nodes) if encoder.features.is_structural else None

@@ -20,7 +20,7 @@ from graphham.errors import InputError
 from graphham.explore.answers import Explorer
 from graphham.explore.door import PLOTLY, static_files
 from graphham.explore.wire import pack, shares
-from graphham.neighbors import all_nearest
+from graphham.readout.neighbors import all_nearest
 from graphham.report.html import script_json
 from graphham.report.plotlyjs import plotly_path
 from graphham.system.atomic import remove_folder, sync

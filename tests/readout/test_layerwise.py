@@ -6,9 +6,9 @@ import torch
 
 from graphham.fitting import fit_graph
 from graphham.graph.graph import build_graph
-from graphham.inference import ROUNDS, full_batch
-from graphham.layerwise import LayerWise
 from graphham.parallel.ranks import Ranks
+from graphham.readout.encoder import ROUNDS, full_batch
+from graphham.readout.layerwise import LayerWise
 from tests.reference.graphs import planted, relinked, small_config, with_features
 
 GRAPH = planted().graph

@@ -17,13 +17,13 @@ from graphham.explain import NodeAttention
 from graphham.graph.graph import Graph, Labels
 from graphham.graph.ids import NodeIds
 from graphham.graph.neighborhoods import Block
-from graphham.layerwise import LayerWise, Reading
 from graphham.model.inputs import FeatureMap, NodeInputs
 from graphham.model.membership import combine_levels
 from graphham.model.network import Batch, GraphHAMNet
 from graphham.nesting import majority_parents, show_paths
 from graphham.opinions import Opinions
 from graphham.parallel.ranks import ALONE, SPAN, Ranks
+from graphham.readout.layerwise import LayerWise, Reading
 from graphham.result import FitResult
 from graphham.system.threads import single_threaded
 

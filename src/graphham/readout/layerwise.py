@@ -209,8 +209,8 @@ class LayerWise:
     def log_evidence(self, affinities: list[Floats], rounds: int) -> list[Floats]:
         """Return per level the log of what the layer and the neighbours say, in place of ``u``.
 
-        As :meth:`graphham.model.network.GraphHAMNet.evidence`; all levels listen in one pass over the
-        edges, because what a node says on all of them lies side by side in memory.
+        As :meth:`graphham.model.network.GraphHAMNet.evidence`; all levels listen in one pass over
+        the edges, because what a node says on all of them lies side by side in memory.
         """
         model, config = self.model, self.model.config.model
         temperature = config.membership_temperature if model.is_seeded else 1.0

@@ -12,7 +12,7 @@ from graphham.fitting import fit_graph, fit_to_run
 from graphham.graph.graph import build_graph
 from graphham.graph.ids import NodeIds
 from graphham.graph.neighborhoods import Block
-from graphham.inference import (
+from graphham.readout.encoder import (
     Encoder,
     embed_graph,
     full_batch,
