@@ -69,8 +69,8 @@ def make_trainer(graph: Any, settings: dict[str, Any], ranks: Any = None) -> Any
     from graphham.config.settings import make_config
     from graphham.model.inputs import fit_inputs
     from graphham.parallel.ranks import ALONE
-    from graphham.planning import plan_fit
-    from graphham.trainer import Trainer
+    from graphham.training.resolve import plan_fit
+    from graphham.training.trainer import Trainer
 
     ranks = ranks or ALONE
     plan = plan_fit(graph, make_config(settings))
@@ -87,9 +87,9 @@ def make_encoder(graph: Any, settings: dict[str, Any]) -> tuple[Any, Any]:
     from graphham.config.settings import make_config
     from graphham.model.inputs import fit_inputs
     from graphham.model.network import GraphHAMNet
-    from graphham.planning import plan_fit
     from graphham.readout.encoder import Encoder
     from graphham.sampling.keys import torch_generator
+    from graphham.training.resolve import plan_fit
 
     config = plan_fit(graph, make_config(settings)).config
     features, inputs, _ = fit_inputs(graph, config.inputs, config.seed, 0)

@@ -218,7 +218,7 @@ def link_scores(graph: Any, test: Any, vectors: Any, seed: int) -> dict[str, flo
 
     from graphham.sampling.keys import derive_key
     from graphham.sampling.sampler import sample_negatives
-    from graphham.validation import ranking_auc
+    from graphham.training.validation import ranking_auc
 
     # One draw per test edge: a source that occurs twice gets different negatives.
     key = derive_key(seed, "link negatives")

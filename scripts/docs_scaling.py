@@ -11,7 +11,7 @@ from pathlib import Path
 
 from graphham.config.settings import make_config
 from graphham.model.network import GraphHAMNet
-from graphham.parallel.traffic import step_traffic
+from graphham.training.traffic import step_traffic
 
 ROOT = Path(__file__).resolve().parents[1]
 MEASURED = ROOT / "experiments" / "results" / "scale.jsonl"

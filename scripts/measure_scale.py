@@ -28,11 +28,11 @@ from graphham.fitting import _make_model, start_parameters
 from graphham.graph.store import open_store
 from graphham.model.group_seeding import Seeds
 from graphham.model.inputs import fit_inputs
-from graphham.planning import plan_fit
 from graphham.readout.encoder import Encoder
 from graphham.readout.layerwise import LayerWise
 from graphham.system.threads import single_threaded
-from graphham.trainer import Trainer
+from graphham.training.resolve import plan_fit
+from graphham.training.trainer import Trainer
 
 
 @contextmanager

@@ -29,14 +29,14 @@ from graphham.graph.store import is_store, open_store, write_store
 from graphham.model.inputs import fit_inputs
 from graphham.model.network import Batch
 from graphham.nesting import label_scores
-from graphham.planning import plan_fit
 from graphham.readout.encoder import Encoder
 from graphham.runs import resume_run, start_run
 from graphham.sampling.keys import derive_key, numpy_generator
 from graphham.sampling.sampler import NeighborSampler
 from graphham.system.atomic import write_bytes
 from graphham.system.threads import single_threaded
-from graphham.trainer import Silent, Trainer
+from graphham.training.resolve import plan_fit
+from graphham.training.trainer import Silent, Trainer
 
 ROOT = Path(__file__).resolve().parents[1]
 Codes = Any

@@ -14,8 +14,8 @@ from graphham.fitting import _make_model, fit_graph, fit_to_run, start_parameter
 from graphham.graph.graph import Labels, build_graph
 from graphham.graph.store import open_store, write_store
 from graphham.model.inputs import fit_inputs
-from graphham.planning import _by_size, default_groups, estimate_memory, plan_fit
-from graphham.trainer import Silent
+from graphham.training.resolve import _by_size, default_groups, estimate_memory, plan_fit
+from graphham.training.trainer import Silent
 from tests.reference.graphs import (
     multi_labelled,
     planted,
@@ -126,7 +126,7 @@ def test_the_estimate_grows_with_everything_that_takes_memory():
 def test_context_tables_are_chosen_by_size(monkeypatch):
     config = small_config({"loss.context": "skipgram"})
     assert plan_fit(GRAPH, config).table == "full"
-    monkeypatch.setattr("graphham.planning._FULL_TABLE_BYTES", 1000)
+    monkeypatch.setattr("graphham.training.resolve._FULL_TABLE_BYTES", 1000)
     assert plan_fit(GRAPH, config).table == "factored"
     assert plan_fit(GRAPH, small_config()).table == "inductive"
 

@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import graphham.runs
-from graphham.checkpoints import read_tensors, write_tensors
 from graphham.errors import InputError
 from graphham.result import FitResult
 from graphham.runs import Run, RunWriter, resume_run, start_run
+from graphham.training.checkpoints import read_tensors, write_tensors
 from tests.outputs import HOSTILE, make_graph, make_result
 
 CONFIG = {"seed": 3, "model": {"groups": (6, 3), "dim": 8, "dropout": None}, "path": Path("a/b")}

@@ -24,8 +24,8 @@ from benchmarks.context import Context, make_trainer, training_settings
 from benchmarks.measure import Sample, Side, interleave, once
 from benchmarks.results import OURS, Comparison, Result, Value
 from benchmarks.roof import RoofProbe
-from graphham.objective import loss_parts, total_loss
 from graphham.sampling.keys import derive_key
+from graphham.training.objective import loss_parts, total_loss
 
 
 def measure(context: Context, preset: str = "paper", heads: str = "1") -> Result:

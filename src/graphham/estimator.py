@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from graphham.explore.launch import RunningExplorer
-    from graphham.trainer import Listener
+    from graphham.training.trainer import Listener
 
 
 class GraphHAM:

@@ -23,20 +23,20 @@ from graphham.hierarchy import hierarchy_metrics
 from graphham.model.context import ContextTable
 from graphham.model.inputs import FeatureMap, NodeInputs, fit_inputs
 from graphham.model.network import GraphHAMNet, activate
-from graphham.objective import Truth
-from graphham.opinions import Opinions
 from graphham.parallel.partitioned_graph import SplitSampler, check_split
 from graphham.parallel.ranks import ALONE, Ranks
 from graphham.parallel.row_shards import RowShards
-from graphham.parallel.saving import check_shared
-from graphham.parallel.shards import check_shards
-from graphham.planning import Plan, plan_fit
 from graphham.readout.encoder import Encoder
 from graphham.result import FitResult
 from graphham.sampling.keys import derive_key, numpy_generator, torch_generator
 from graphham.system.threads import single_threaded
-from graphham.trainer import Listener, Silent, Trainer, collapse_notes
-from graphham.validation import LabelValidator, LinkValidator, Validator, class_logits
+from graphham.training.ensemble import Opinions
+from graphham.training.objective import Truth
+from graphham.training.resolve import Plan, plan_fit
+from graphham.training.sharded_step import check_shards
+from graphham.training.shared_checkpoints import check_shared
+from graphham.training.trainer import Listener, Silent, Trainer, collapse_notes
+from graphham.training.validation import LabelValidator, LinkValidator, Validator, class_logits
 
 if TYPE_CHECKING:
     from graphham.runs import RunWriter

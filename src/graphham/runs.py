@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import graphham
-from graphham import checkpoints
 from graphham.errors import DivergedError, InputError
 from graphham.result import FitResult, nodes_table
 from graphham.saved import (
@@ -40,6 +39,7 @@ from graphham.system.atomic import (
     write_bytes,
     write_json,
 )
+from graphham.training import checkpoints
 
 if TYPE_CHECKING:
     from graphham.graph.graph import Graph

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from graphham import checkpoints
 from graphham.errors import InputError
 from graphham.result import FitResult, result_from_table
 from graphham.system.atomic import write_json
+from graphham.training import checkpoints
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -20,8 +20,8 @@ from graphham.graph.graph import Graph, build_graph
 from graphham.graph.neighborhoods import Block
 from graphham.graph.planted import planted_hierarchy
 from graphham.model.inputs import FeatureRows
-from graphham.objective import Truth
 from graphham.sampling.keys import torch_generator
+from graphham.training.objective import Truth
 
 
 @st.composite

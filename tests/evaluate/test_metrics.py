@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
 
 from graphham.evaluate.metrics import class_metrics, label_metrics, link_metrics
-from graphham.multilabel import take_as_many
+from graphham.training.multilabel import take_as_many
 
 codes = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=60)
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-from graphham.batches import Batches
 from graphham.config.settings import make_config
 from graphham.graph.graph import Labels
 from graphham.graph.neighborhoods import Block
@@ -15,8 +14,9 @@ from graphham.model.group_seeding import Seeds
 from graphham.model.inputs import FeatureRows, NodeInputs
 from graphham.model.membership import combine_levels
 from graphham.model.network import Batch, GraphHAMNet
-from graphham.objective import Truth, loss_parts, total_loss
 from graphham.sampling.sampler import NeighborSampler
+from graphham.training.batches import Batches
+from graphham.training.objective import Truth, loss_parts, total_loss
 from tests.reference import model as slow
 from tests.reference.graphs import random_graph
 

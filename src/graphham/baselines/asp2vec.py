@@ -71,7 +71,7 @@ from graphham.sampling.sampler import walk_contexts
 from graphham.system.jit import Array, frozen
 
 if TYPE_CHECKING:
-    from graphham.trainer import Listener
+    from graphham.training.trainer import Listener
 
 _WALK_BYTES = 90 << 20
 # Edges the link scorer learns from at most: it has dim + 1 numbers to find.

@@ -15,11 +15,11 @@ import numpy.typing as npt
 from graphham.errors import InputError
 from graphham.graph.graph import Graph, Labels
 from graphham.graph.ids import NodeIds
-from graphham.multilabel import ranked_micro_f1
 from graphham.result import refuse_not_finite
+from graphham.training.multilabel import ranked_micro_f1
 
 if TYPE_CHECKING:
-    from graphham.trainer import Listener
+    from graphham.training.trainer import Listener
 
 Floats = npt.NDArray[np.float32]
 Rows = npt.NDArray[np.int64]

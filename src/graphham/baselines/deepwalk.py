@@ -21,7 +21,7 @@ from graphham.sampling.sampler import walk_contexts
 from graphham.system.jit import Array, frozen, jit, mix, unit
 
 if TYPE_CHECKING:
-    from graphham.trainer import Listener
+    from graphham.training.trainer import Listener
 
 
 class DeepWalk(LabelFreeMethod):

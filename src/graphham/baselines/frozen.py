@@ -22,7 +22,7 @@ from graphham.graph.graph import Graph, build_graph
 from graphham.system.threads import single_threaded
 
 if TYPE_CHECKING:
-    from graphham.trainer import Listener
+    from graphham.training.trainer import Listener
 
 # C of the regression, weak to strong; finished vectors are few and dense, so the fit needs a leash.
 _STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)

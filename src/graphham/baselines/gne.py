@@ -56,7 +56,7 @@ from graphham.graph.graph import Graph
 from graphham.sampling.keys import derive_key
 
 if TYPE_CHECKING:
-    from graphham.trainer import Listener
+    from graphham.training.trainer import Listener
 
 Array = npt.NDArray[np.float64]
 _CHUNK = 1 << 14

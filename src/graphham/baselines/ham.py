@@ -24,7 +24,7 @@ from graphham.system.threads import single_threaded
 
 if TYPE_CHECKING:
     from graphham.result import FitResult
-    from graphham.trainer import Listener
+    from graphham.training.trainer import Listener
 
 _BOTH = frozenset({"classify", "links"})
 

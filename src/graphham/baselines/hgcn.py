@@ -60,7 +60,7 @@ from graphham.model.inputs import FeatureRows
 from graphham.system.atomic import write_json
 
 if TYPE_CHECKING:
-    from graphham.trainer import Listener
+    from graphham.training.trainer import Listener
 
 _TABLE_ROWS = 50
 # Numbers kept per node and column for the gradient of the layers that a level takes part in.

@@ -27,10 +27,10 @@ from graphham.errors import InputError
 from graphham.graph.graph import Graph
 from graphham.graph.neighborhoods import Block
 from graphham.model.inputs import FeatureRows
-from graphham.objective import Truth
+from graphham.training.objective import Truth
 
 if TYPE_CHECKING:
-    from graphham.trainer import Listener
+    from graphham.training.trainer import Listener
 
 _CLASSIFY = frozenset({"classify"})
 

@@ -23,10 +23,10 @@ from graphham.baselines.training import (
 )
 from graphham.graph.graph import Graph
 from graphham.model.inputs import FeatureMap, NodeInputs
-from graphham.objective import Truth
+from graphham.training.objective import Truth
 
 if TYPE_CHECKING:
-    from graphham.trainer import Listener
+    from graphham.training.trainer import Listener
 
 _VALIDATION_SHARE = 0.1
 # The two sizes between which regularisation falls: Cora, and graphs of twenty thousand nodes.

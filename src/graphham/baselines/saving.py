@@ -23,7 +23,6 @@ import scipy.sparse as sp
 
 from graphham import __version__
 from graphham.baselines.base import Method
-from graphham.checkpoints import read_tensors, write_tensors
 from graphham.errors import InputError
 from graphham.graph.ids import NodeIds
 from graphham.system.atomic import (
@@ -34,6 +33,7 @@ from graphham.system.atomic import (
     write_bytes,
     write_json,
 )
+from graphham.training.checkpoints import read_tensors, write_tensors
 
 FORMAT = "graphham-method"
 VERSION = 1

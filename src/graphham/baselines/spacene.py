@@ -59,7 +59,7 @@ from graphham.graph.graph import Graph
 from graphham.sampling.keys import derive_key
 
 if TYPE_CHECKING:
-    from graphham.trainer import Listener
+    from graphham.training.trainer import Listener
 
 Array = npt.NDArray[np.float64]
 _STEPS = {"described": 200, "released": 10}

@@ -24,12 +24,12 @@ from graphham.graph.graph import Graph
 from graphham.graph.neighborhoods import Block
 from graphham.model.inputs import FeatureRows, NodeInputs
 from graphham.model.losses import class_loss
-from graphham.objective import Truth
 from graphham.sampling.keys import derive_key, numpy_generator, torch_generator
 from graphham.sampling.sampler import NeighborSampler, walk_contexts
+from graphham.training.objective import Truth
 
 if TYPE_CHECKING:
-    from graphham.trainer import Listener
+    from graphham.training.trainer import Listener
 
 _GIB = 1 << 30
 

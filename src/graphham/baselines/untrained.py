@@ -21,7 +21,7 @@ from graphham.errors import InputError
 from graphham.graph.graph import Graph
 
 if TYPE_CHECKING:
-    from graphham.trainer import Listener
+    from graphham.training.trainer import Listener
 
 _LINKS = frozenset({"links"})
 

@@ -17,7 +17,7 @@ from graphham.evaluate.metrics import class_metrics, label_metrics
 from graphham.evaluate.sharing import Fits, classified
 from graphham.evaluate.splits import NodeSplit, as_separate_labels, hide_labels, node_split
 from graphham.graph.graph import Graph, Labels
-from graphham.multilabel import take_as_many
+from graphham.training.multilabel import take_as_many
 
 if TYPE_CHECKING:
     from graphham.baselines.base import Method

@@ -21,11 +21,11 @@ from graphham.model.inputs import FeatureMap, NodeInputs
 from graphham.model.membership import combine_levels
 from graphham.model.network import Batch, GraphHAMNet
 from graphham.nesting import majority_parents, show_paths
-from graphham.opinions import Opinions
 from graphham.parallel.ranks import ALONE, SPAN, Ranks
 from graphham.readout.layerwise import LayerWise, Reading
 from graphham.result import FitResult
 from graphham.system.threads import single_threaded
+from graphham.training.ensemble import Opinions
 
 if TYPE_CHECKING:
     from graphham.saved import Run

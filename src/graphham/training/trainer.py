@@ -12,8 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphham.adam import Adam
-from graphham.batches import Batches, Step
 from graphham.config.settings import RunConfig
 from graphham.graph.graph import Graph
 from graphham.model.context import ContextTable
@@ -22,20 +20,22 @@ from graphham.model.inputs import NodeInputs
 from graphham.model.losses import sharpened
 from graphham.model.network import Batch, GraphHAMNet
 from graphham.nesting import groups_used, nesting_score
-from graphham.objective import Truth, loss_parts, total_loss
 from graphham.parallel.ranks import ALONE, Ranks
 from graphham.parallel.row_shards import RowShards
-from graphham.parallel.saving import load_together, save_together, share_seeds
-from graphham.parallel.shards import ShardedSteps
 from graphham.readout.encoder import full_batch, level_states
 from graphham.readout.layerwise import LayerWise
 from graphham.sampling.keys import derive_key
 from graphham.sampling.random_stream import Source, make_source
-from graphham.validation import LabelValidator, Validator
+from graphham.training.batches import Batches, Step
+from graphham.training.objective import Truth, loss_parts, total_loss
+from graphham.training.optimizer import Adam
+from graphham.training.sharded_step import ShardedSteps
+from graphham.training.shared_checkpoints import load_together, save_together, share_seeds
+from graphham.training.validation import LabelValidator, Validator
 
 if TYPE_CHECKING:
-    from graphham.planning import Plan
     from graphham.runs import RunWriter
+    from graphham.training.resolve import Plan
 
 
 Status = Literal["complete", "interrupted"]

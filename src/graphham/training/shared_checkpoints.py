@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from graphham import checkpoints
 from graphham.errors import InputError
 from graphham.model.group_seeding import Seeds
 from graphham.parallel.ranks import Ranks
 from graphham.parallel.row_shards import RowShards
+from graphham.training import checkpoints
 
 if TYPE_CHECKING:
     from graphham.runs import RunWriter

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from graphham.model.losses import class_loss
-from graphham.weighing import weigh
+from graphham.training.stacking import weigh
 
 
 def _minimised(weights: Tensor, voices: Tensor, wanted: Tensor, prior: Tensor) -> Tensor:

@@ -16,9 +16,9 @@ from graphham.baselines.training import NodeNet
 from graphham.baselines.training import _validate as validated
 from graphham.evaluate.metrics import label_metrics
 from graphham.graph.graph import Labels, build_graph
-from graphham.multilabel import take_as_many
-from graphham.objective import Truth
-from graphham.validation import LabelValidator, LinkValidator, ranking_auc
+from graphham.training.multilabel import take_as_many
+from graphham.training.objective import Truth
+from graphham.training.validation import LabelValidator, LinkValidator, ranking_auc
 
 
 class Fixed(torch.nn.Module):

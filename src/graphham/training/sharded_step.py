@@ -19,15 +19,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphham.batches import Step
 from graphham.errors import InputError
-from graphham.objective import loss_parts, total_loss
 from graphham.parallel.ranks import Gathering, Ranks
 from graphham.parallel.row_shards import RowShards
 from graphham.sampling.keys import derive_key, numpy_generator
+from graphham.training.batches import Step
+from graphham.training.objective import loss_parts, total_loss
 
 if TYPE_CHECKING:
-    from graphham.trainer import Trainer
+    from graphham.training.trainer import Trainer
 
 # Room for the loss parts of a shard; a process whose shards are empty cannot know their number.
 PARTS = 32

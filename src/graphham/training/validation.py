@@ -12,8 +12,8 @@ from torch import Tensor
 
 from graphham.graph.graph import Graph
 from graphham.model.network import Batch, GraphHAMNet
-from graphham.objective import Truth
 from graphham.sampling.keys import derive_key, numpy_generator
+from graphham.training.objective import Truth
 
 
 class Validator(Protocol):

@@ -12,8 +12,8 @@ from graphham.fitting import _make_model, fit_graph, start_parameters
 from graphham.model.inputs import fit_inputs
 from graphham.parallel.ranks import ALONE, Ranks
 from graphham.parallel.row_shards import RowShards
-from graphham.planning import plan_fit
-from graphham.trainer import Trainer
+from graphham.training.resolve import plan_fit
+from graphham.training.trainer import Trainer
 from tests.reference.graphs import planted, small_config
 
 GRAPH = planted().graph
@@ -86,8 +86,8 @@ def test_ranges_of_a_table_are_drawn_alike_whoever_owns_them():
 
 
 def test_traffic_counts_what_a_step_really_packs(monkeypatch):
-    from graphham.parallel import shards
-    from graphham.parallel.traffic import step_traffic
+    from graphham.training import sharded_step as shards
+    from graphham.training.traffic import step_traffic
 
     sizes = []
     begin = Ranks.gathering
@@ -126,7 +126,7 @@ def test_shared_memory_is_one_array_and_absent_where_the_system_has_none(monkeyp
 
 
 def test_idle_moments_draw_the_steps_to_come_in_their_order():
-    from graphham.parallel.shards import _Ahead
+    from graphham.training.sharded_step import _Ahead
 
     drawn = []
     steps = _Ahead(lambda index: drawn.append(index) or [index], 5)

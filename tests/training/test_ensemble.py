@@ -13,9 +13,9 @@ from graphham.graph.graph import Graph, Labels
 from graphham.graph.neighborhoods import Block
 from graphham.io.adapters import as_graph
 from graphham.model.inputs import NodeInputs
-from graphham.objective import Truth
-from graphham.opinions import Opinion, Opinions, View
 from graphham.readout.encoder import Encoder
+from graphham.training.ensemble import Opinion, Opinions, View
+from graphham.training.objective import Truth
 
 
 def two_sided(nodes: int = 400, seed: int = 0) -> tuple[Graph, Truth]:

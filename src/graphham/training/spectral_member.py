@@ -19,8 +19,8 @@ from graphham.kernels import mean_aggregate
 from graphham.model.inputs import FeatureRows, NodeInputs
 from graphham.model.losses import class_loss
 from graphham.model.spectral import leading_directions
-from graphham.objective import Truth
 from graphham.sampling.random_stream import Source
+from graphham.training.objective import Truth
 
 _WIDTH = 64
 _STEPS = 8

@@ -9,7 +9,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphham.batches import Batches
 from graphham.errors import InputError
 from graphham.fitting import _make_model, start_parameters
 from graphham.graph.graph import Labels
@@ -17,9 +16,10 @@ from graphham.model.group_seeding import find_seeds
 from graphham.model.inputs import fit_inputs
 from graphham.model.losses import balance_loss, constraint_loss, entropy_loss, seed_loss
 from graphham.model.membership import one_hot_straight_through
-from graphham.objective import Truth, loss_parts, total_loss
-from graphham.planning import plan_fit
 from graphham.readout.encoder import full_batch, level_states
+from graphham.training.batches import Batches
+from graphham.training.objective import Truth, loss_parts, total_loss
+from graphham.training.resolve import plan_fit
 from tests.reference import model as slow
 from tests.reference.graphs import (
     multi_labelled,

@@ -10,9 +10,9 @@ from graphham.config.settings import make_config
 from graphham.evaluate.cases import planted_graph
 from graphham.graph.graph import Graph, Labels
 from graphham.io.adapters import as_graph
-from graphham.objective import Truth
-from graphham.planning import plan_fit
-from graphham.probe import link_agreement
+from graphham.training.label_checks import link_agreement
+from graphham.training.objective import Truth
+from graphham.training.resolve import plan_fit
 
 
 def ring(same: bool, nodes: int = 300) -> Graph:

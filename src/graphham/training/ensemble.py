@@ -15,16 +15,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from graphham.adam import Adam
 from graphham.graph.neighborhoods import Block
 from graphham.kernels import mean_aggregate
 from graphham.model.inputs import FeatureRows, NodeInputs
 from graphham.model.losses import class_loss, sharpened
-from graphham.objective import Truth
-from graphham.outline import Outline, mixed_averages
 from graphham.sampling.keys import derive_key, torch_generator
 from graphham.sampling.random_stream import Source, hidden, make_source, uniform
-from graphham.weighing import weigh
+from graphham.training.objective import Truth
+from graphham.training.optimizer import Adam
+from graphham.training.spectral_member import Outline, mixed_averages
+from graphham.training.stacking import weigh
 
 
 @dataclass(frozen=True)

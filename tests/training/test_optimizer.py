@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphham.adam import Adam
+from graphham.training.optimizer import Adam
 
 
 def _parameters(seed: int) -> list[torch.Tensor]:

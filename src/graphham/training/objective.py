@@ -11,7 +11,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from graphham.batches import Step
 from graphham.config.settings import RunConfig
 from graphham.errors import InputError
 from graphham.graph.graph import Labels
@@ -19,9 +18,10 @@ from graphham.kernels.unit_rows import take_rows
 from graphham.model.losses import class_loss, constraint_loss, entropy_loss, use_losses
 from graphham.model.membership import one_hot_straight_through
 from graphham.model.network import GraphHAMNet, Output
-from graphham.multilabel import ranked_micro_f1
 from graphham.sampling.keys import derive_key, numpy_generator
 from graphham.sampling.random_stream import Source
+from graphham.training.batches import Step
+from graphham.training.multilabel import ranked_micro_f1
 
 # With labels to train on at fewer nodes than this share, they are few.
 _FEW_LABELS = 0.2

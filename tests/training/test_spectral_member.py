@@ -12,8 +12,8 @@ from graphham.graph.graph import Graph, Labels
 from graphham.graph.neighborhoods import Block
 from graphham.io.adapters import as_graph
 from graphham.model.inputs import NodeInputs
-from graphham.objective import Truth
-from graphham.outline import _STEPS, Outline, _planes, mixed_averages
+from graphham.training.objective import Truth
+from graphham.training.spectral_member import _STEPS, Outline, _planes, mixed_averages
 
 
 def blobs(nodes: int = 300, noise: int = 200, seed: int = 0) -> tuple[Graph, NodeInputs]:

@@ -1,0 +1,1 @@
+"""From a network and a graph to fitted weights."""
