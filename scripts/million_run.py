@@ -12,9 +12,9 @@ import numpy as np
 
 from graphham.graph.graph import Labels, build_graph
 from graphham.graph.ids import NodeIds
-from graphham.projection import run_map
-from graphham.result import FitResult
-from graphham.runs import start_run
+from graphham.results.projection import run_map
+from graphham.results.result import FitResult
+from graphham.results.run_writer import start_run
 
 FINE, COARSE, DIM = 40, 10, 32
 

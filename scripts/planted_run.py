@@ -28,9 +28,9 @@ from graphham.graph.planted import planted_hierarchy
 from graphham.graph.store import is_store, open_store, write_store
 from graphham.model.inputs import fit_inputs
 from graphham.model.network import Batch
-from graphham.nesting import label_scores
 from graphham.readout.encoder import Encoder
-from graphham.runs import resume_run, start_run
+from graphham.results.run_writer import resume_run, start_run
+from graphham.results.scores import label_scores
 from graphham.sampling.keys import derive_key, numpy_generator
 from graphham.sampling.sampler import NeighborSampler
 from graphham.system.atomic import write_bytes

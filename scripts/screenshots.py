@@ -23,7 +23,7 @@ import numpy as np
 
 from graphham.explore.launch import RunningExplorer
 from graphham.report import write_report
-from graphham.saved import Run
+from graphham.results.run_folder import Run
 
 FLAGS = (
     "--no-sandbox",
@@ -102,7 +102,7 @@ def views(run: Run) -> dict[str, str]:
     graph = run.graph()
     # The least decided node among those that have somebody to listen to.
     torn = nodes["id"][int(np.where(graph.degrees() >= 4, firm, np.inf).argmin())].as_py()
-    from graphham.projection import run_map
+    from graphham.results.projection import run_map
 
     xy = run_map(run).xy
     x, y = (float(v) for v in xy[len(xy) // 3])
@@ -129,7 +129,7 @@ def take_all(chromium: Any, asked: Any, report: Path, out: Path) -> None:
     run = Run.open(asked.run)
     pages = {"report": report.as_uri()}
     if asked.with_run:
-        from graphham.compare import compare_runs, write_comparison
+        from graphham.results.compare import compare_runs, write_comparison
 
         found = compare_runs(run, Run.open(asked.with_run))
         pages["compare"] = write_comparison(found, report.with_name("compare.html")).as_uri()

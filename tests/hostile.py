@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphham.graph.graph import Labels, build_graph
-from graphham.runs import Run, start_run
+from graphham.results.run_writer import Run, start_run
 from tests.outputs import HOSTILE, make_result
 
 ATTACKS = [

@@ -8,8 +8,8 @@ import scipy.sparse as sp
 
 from graphham.graph.graph import Graph, Labels, build_graph
 from graphham.graph.ids import NodeIds
-from graphham.hierarchy import show_paths
-from graphham.result import FitResult
+from graphham.results.hierarchy import show_paths
+from graphham.results.result import FitResult
 
 HOSTILE = [
     "plain",

@@ -14,7 +14,7 @@ import graphham
 from graphham import GraphHAM
 from graphham.errors import InputError
 from graphham.graph.ids import NodeIds
-from graphham.runs import Run
+from graphham.results.run_writer import Run
 from graphham.training.trainer import Silent
 from tests.reference.graphs import multi_labelled, planted, with_features, without_features
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from graphham.io import read_graph
     from graphham.io.adapters import as_graph
     from graphham.model.attention import MembershipAttention
-    from graphham.saved import Run
+    from graphham.results.run_folder import Run
 
 __version__ = "0.1.0"
 
@@ -43,7 +43,7 @@ _HOMES = {
     "GraphHAM": "graphham.estimator",
     "InputError": "graphham.errors",
     "MembershipAttention": "graphham.model.attention",
-    "Run": "graphham.saved",
+    "Run": "graphham.results.run_folder",
     "as_graph": "graphham.io.adapters",
     "load_dataset": "graphham.datasets",
     "planted_hierarchy": "graphham.graph.planted",
@@ -66,7 +66,7 @@ def load(path: str | Path, graph: Any = None) -> GraphHAM:
 
 def open_run(path: str | Path) -> Run:
     """Open a run folder to read its tables; nothing large is loaded until asked for."""
-    from graphham.saved import Run
+    from graphham.results.run_folder import Run
 
     return Run.open(path)
 

@@ -15,19 +15,19 @@ import numpy as np
 import numpy.typing as npt
 
 from graphham.config.settings import make_config
-from graphham.describe import boundary_table, groups_table
 from graphham.errors import InputError
-from graphham.explain import Explanation, explain_node
 from graphham.fitting import Fitted, fit_graph
 from graphham.graph.graph import Graph
 from graphham.graph.ids import NodeIds
-from graphham.hierarchy import Hierarchy
 from graphham.io.adapters import as_graph
 from graphham.model.inputs import NodeInputs
 from graphham.readout.encoder import Encoder, known_rows, node_attention
-from graphham.result import FitResult
-from graphham.runs import start_run
-from graphham.saved import Run
+from graphham.results.describe import boundary_table, groups_table
+from graphham.results.explain import Explanation, explain_node
+from graphham.results.hierarchy import Hierarchy
+from graphham.results.result import FitResult
+from graphham.results.run_folder import Run
+from graphham.results.run_writer import start_run
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -19,7 +19,6 @@ from graphham.config.settings import RunConfig
 from graphham.errors import InputError
 from graphham.graph.graph import Graph
 from graphham.graph.neighborhoods import Block
-from graphham.hierarchy import hierarchy_metrics
 from graphham.model.context import ContextTable
 from graphham.model.inputs import FeatureMap, NodeInputs, fit_inputs
 from graphham.model.network import GraphHAMNet, activate
@@ -27,7 +26,8 @@ from graphham.parallel.partitioned_graph import SplitSampler, check_split
 from graphham.parallel.ranks import ALONE, Ranks
 from graphham.parallel.row_shards import RowShards
 from graphham.readout.encoder import Encoder
-from graphham.result import FitResult
+from graphham.results.hierarchy import hierarchy_metrics
+from graphham.results.result import FitResult
 from graphham.sampling.keys import derive_key, numpy_generator, torch_generator
 from graphham.system.threads import single_threaded
 from graphham.training.ensemble import Opinions
@@ -39,8 +39,8 @@ from graphham.training.trainer import Listener, Silent, Trainer, collapse_notes
 from graphham.training.validation import LabelValidator, LinkValidator, Validator, class_logits
 
 if TYPE_CHECKING:
-    from graphham.runs import RunWriter
-    from graphham.saved import Run
+    from graphham.results.run_folder import Run
+    from graphham.results.run_writer import RunWriter
 
 # Nodes from which the start of the groups is read when a sampled fit cannot look at all of them.
 _SPREAD_NODES = 4096
@@ -198,8 +198,8 @@ def fit_to_run(
         ranks: The processes that fit together; the first one writes the folder.
     """
     from graphham.config.settings import make_config
-    from graphham.runs import resume_run, start_run
-    from graphham.saved import Run
+    from graphham.results.run_folder import Run
+    from graphham.results.run_writer import resume_run, start_run
 
     plan: Plan | None = None
     writer: RunWriter | None = None

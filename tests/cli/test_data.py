@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from graphham.graph.store import open_store
-from graphham.runs import Run, start_run
+from graphham.results.run_writer import Run, start_run
 from tests.outputs import make_graph, make_result
 
 from .conftest import Graphham, contents

@@ -15,7 +15,7 @@ import pytest
 from sklearn.metrics import normalized_mutual_info_score
 
 from graphham.graph.planted import PlantedGraph
-from graphham.runs import Run
+from graphham.results.run_writer import Run
 
 from .conftest import Graphham, command, contents, process
 

@@ -28,7 +28,7 @@ def test_new_nodes_get_a_place_on_the_map(
     graphham: Graphham, runs: Path, planted: PlantedGraph, tmp_path: Path
 ) -> None:
     from graphham.graph.store import write_store
-    from graphham.projection import run_map
+    from graphham.results.projection import run_map
 
     write_store(planted.graph, tmp_path / "store")
     for name in ("a.parquet", "a.csv"):

@@ -19,7 +19,7 @@ from graphham.evaluate.hierarchies import (
 )
 from graphham.evaluate.hierarchy_peers import peer_hierarchy
 from graphham.graph.planted import planted_hierarchy
-from graphham.nesting import nesting_score
+from graphham.results.scores import nesting_score
 
 
 def slow_purity(levels: list[np.ndarray], classes: np.ndarray) -> float:

@@ -51,7 +51,7 @@ def small_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     config = make_config({"groups": (6, 2), "dim": 16, "train.epochs": 6})
     out = tmp_path_factory.mktemp("runs") / "small"
     run = fit_to_run(graph, config, out)
-    from graphham.projection import run_map
+    from graphham.results.projection import run_map
 
     run_map(run)
     return run.path

@@ -14,7 +14,7 @@ from graphham.explore.choosing import inside_polygon
 from graphham.explore.door import static_files
 from graphham.explore.export import MODULES, bundle, export_static
 from graphham.explore.wire import pack, unpack
-from graphham.saved import Run
+from graphham.results.run_folder import Run
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 

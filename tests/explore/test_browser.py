@@ -13,7 +13,7 @@ from graphham.explore import answers
 from graphham.explore.export import export_static
 from graphham.explore.launch import RunningExplorer
 from graphham.report import write_report
-from graphham.saved import Run
+from graphham.results.run_folder import Run
 from tests.hostile import ATTACKS
 
 from .conftest import PATIENCE, Tab

@@ -18,7 +18,7 @@ import pytest
 from graphham.errors import InputError
 from graphham.explore.door import Door
 from graphham.explore.launch import RunningExplorer, serve
-from graphham.saved import Run
+from graphham.results.run_folder import Run
 
 
 @dataclass

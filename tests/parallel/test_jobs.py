@@ -98,14 +98,14 @@ def test_two_processes_give_the_bits_of_one(case, store, tmp_path):
     more = [] if case == "torchrun" else ["--processes=2"]
     done = run(command(store, out, settings, *more, start=start))
     assert done.returncode == 0, done.stderr
-    from graphham.runs import Run
+    from graphham.results.run_writer import Run
 
     assert_same_run(alone(store, tmp_path / "one", settings), Run.open(out))
 
 
 @pytest.mark.parametrize("tables", [TABLES, LOOKED_UP], ids=["pairs", "looked up"])
 def test_processes_that_share_no_memory_give_the_bits_of_one_too(tables, store, tmp_path):
-    from graphham.runs import Run
+    from graphham.results.run_writer import Run
 
     settings = {**BASE, **tables}
     out = tmp_path / "two"
@@ -176,7 +176,7 @@ def test_a_killed_process_ends_the_job_and_another_number_goes_on(store, tmp_pat
 def test_four_processes_give_the_bits_of_one_and_take_over_from_two(store, tmp_path):
     settings = {**BASE, **TABLES, "train.epochs": 40}
     whole = alone(store, tmp_path / "whole", settings)
-    from graphham.runs import Run
+    from graphham.results.run_writer import Run
 
     done = run(command(store, tmp_path / "four", settings, "--processes=4"))
     assert done.returncode == 0, done.stderr

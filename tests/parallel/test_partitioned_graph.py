@@ -189,7 +189,7 @@ def test_parts_take_room_for_their_own_nodes_only(stores):
 @pytest.mark.parametrize("preset", ["default", "paper"])
 def test_a_split_fit_is_the_fit_of_the_whole_store(preset, stores, tmp_path, monkeypatch):
     from graphham.model import inputs
-    from graphham.runs import Run
+    from graphham.results.run_writer import Run
     from tests.parallel.test_jobs import alone, command, run
 
     settings = {

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphham import projection
 from graphham.errors import InputError
-from graphham.projection import pca_map, place, place_on_map, read_map, run_map, tsne_map
 from graphham.readout.neighbors import CellSearch, all_nearest, nearest_to
-from graphham.runs import Run, start_run
+from graphham.results import projection
+from graphham.results.projection import pca_map, place, place_on_map, read_map, run_map, tsne_map
+from graphham.results.run_writer import Run, start_run
 from tests.outputs import make_graph, make_result
 
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from graphham.cli import main
-from graphham.compare import compare_runs, write_comparison
 from graphham.errors import InputError
 from graphham.report import RunView, figures, plotlyjs, write_report
 from graphham.report.palette import group_colors, spread
 from graphham.report.text import one_line, plot_text
-from graphham.runs import Run, start_run
+from graphham.results.compare import compare_runs, write_comparison
+from graphham.results.run_writer import Run, start_run
 from tests.hostile import ATTACKS, write_hostile_run
 from tests.outputs import make_graph, make_result
 

@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from graphham.fitting import _make_model, fit_graph, fit_to_run, start_parameters
-from graphham.hierarchy import nesting_score
 from graphham.model.inputs import fit_inputs
-from graphham.runs import Run
+from graphham.results.hierarchy import nesting_score
+from graphham.results.run_writer import Run
 from graphham.training.resolve import plan_fit
 from graphham.training.trainer import Silent, Trainer, collapse_notes, make_optimizer
 from tests.reference.graphs import multi_labelled, planted, small_config, with_features

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from graphham.errors import InputError
 from graphham.graph.graph import Graph, Labels
 from graphham.graph.ids import NodeIds
-from graphham.result import refuse_not_finite
+from graphham.results.result import refuse_not_finite
 from graphham.training.multilabel import ranked_micro_f1
 
 if TYPE_CHECKING:

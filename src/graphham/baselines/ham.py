@@ -18,12 +18,12 @@ from graphham.fitting import Fitted, fit_graph
 from graphham.graph.graph import Graph
 from graphham.link_score import LinkClues, LinkWeights
 from graphham.readout.encoder import Encoder, full_batch
-from graphham.runs import start_run
-from graphham.saved import Run
+from graphham.results.run_folder import Run
+from graphham.results.run_writer import start_run
 from graphham.system.threads import single_threaded
 
 if TYPE_CHECKING:
-    from graphham.result import FitResult
+    from graphham.results.result import FitResult
     from graphham.training.trainer import Listener
 
 _BOTH = frozenset({"classify", "links"})

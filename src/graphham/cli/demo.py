@@ -11,7 +11,7 @@ from graphham.errors import InputError
 
 if TYPE_CHECKING:
     from graphham.graph.graph import Graph
-    from graphham.saved import Run
+    from graphham.results.run_folder import Run
     from graphham.system.console import Screen
 
 DEFAULT_OUT = "runs/cora-demo"
@@ -54,7 +54,7 @@ def demo(
 
 def _check_earlier(place: Path, graph: Graph) -> bool:
     """Return whether something stands at the place; refuse unless an earlier demo made it."""
-    from graphham.saved import read_config, read_summary
+    from graphham.results.run_folder import read_config, read_summary
 
     partial = place.with_name(f"{place.name}.partial")
     found = [folder for folder in (place, partial) if folder.exists()]
@@ -77,7 +77,7 @@ def _check_earlier(place: Path, graph: Graph) -> bool:
 
 def _show(screen: Screen, run: Run, graph: Graph) -> None:
     """Print the tree, the nodes between groups, one explanation and what to do next."""
-    from graphham.describe import boundary_table
+    from graphham.results.describe import boundary_table
     from graphham.system.console import tree_lines
 
     result = run.result()
@@ -139,8 +139,8 @@ def _boundary_line(row: dict[str, Any], names: dict[tuple[int, int], str]) -> st
 
 
 def _explanation(run: Run, graph: Graph, node: Any) -> str:
-    from graphham.explain import explain_node
     from graphham.readout.encoder import Encoder, node_attention
+    from graphham.results.explain import explain_node
 
     result, row = run.result(), graph.ids.row(node)
     encoder = Encoder.from_run(run)

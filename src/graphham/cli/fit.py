@@ -29,7 +29,7 @@ from graphham.errors import InputError
 
 if TYPE_CHECKING:
     from graphham.graph.graph import Graph
-    from graphham.saved import Run
+    from graphham.results.run_folder import Run
     from graphham.system.console import Screen
 
 _RUN = "The run folder"

@@ -283,7 +283,7 @@ def info(
 
 
 def _show_run(screen: Screen, folder: Path) -> None:
-    from graphham.saved import Run
+    from graphham.results.run_folder import Run
     from graphham.system.console import group_lines, tree_lines
 
     run = Run.open(folder)

@@ -35,7 +35,7 @@ def report(
       graphham report runs/cora
     """
     from graphham.cli.options import refuse_existing
-    from graphham.saved import Run
+    from graphham.results.run_folder import Run
     from graphham.system.console import Screen
 
     if out is not None:
@@ -83,7 +83,7 @@ def explore(
         screen.say("Wrote", f"{folder}; open {folder / 'index.html'} in any browser")
         return
     if not (Path(run) / "summary.json").is_file():
-        from graphham.saved import Run
+        from graphham.results.run_folder import Run
 
         Run.open(run)  # says what is wrong; a run that looks right is read beside the server
     from graphham.explore.launch import serve
@@ -115,13 +115,13 @@ def compare(
       graphham compare runs/a runs/b --out a-b.html
     """
     from graphham.cli.options import refuse_existing
-    from graphham.saved import Run
+    from graphham.results.run_folder import Run
     from graphham.system.console import Screen
 
     refuse_existing(Path(out), "give another --out or remove it first")
     screen = Screen()
     first, second = Run.open(run_a), Run.open(run_b)
-    from graphham.compare import compare_runs, write_comparison
+    from graphham.results.compare import compare_runs, write_comparison
 
     found = compare_runs(first, second, level)
     screen.say("Compare", found.lines())

@@ -31,7 +31,7 @@ def asked_method(method: str | None, config: str | None) -> str:
     """
     kept = None
     if config is not None:
-        from graphham.saved import read_config
+        from graphham.results.run_folder import read_config
 
         # Whoever reads the settings themselves says what is wrong with the file.
         with contextlib.suppress(InputError):
@@ -154,7 +154,7 @@ def embed_nodes(
 
     from graphham.baselines.saving import load_method
     from graphham.cli.fit import read_and_report
-    from graphham.result import rows_to_lists
+    from graphham.results.result import rows_to_lists
 
     method = load_method(run)
     if with_map:
@@ -170,7 +170,7 @@ def embed_nodes(
 
 
 def _read_settings(config: str | None) -> dict[str, Any]:
-    from graphham.saved import read_config
+    from graphham.results.run_folder import read_config
 
     found = read_config(Path(config)) if config is not None else {}
     return {name: value for name, value in found.items() if name not in ("method", "graph")}

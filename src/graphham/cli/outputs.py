@@ -26,7 +26,7 @@ from graphham.errors import InputError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from graphham.result import FitResult
+    from graphham.results.result import FitResult
 
 RunArgument = Annotated[
     str, typer.Argument(metavar="RUN", help="A finished run folder: the --out of an earlier fit.")
@@ -77,7 +77,7 @@ def embed(
 
     from graphham.cli.fit import read_and_report
     from graphham.cli.other_methods import holds_other_method
-    from graphham.saved import Run
+    from graphham.results.run_folder import Run
     from graphham.system.atomic import creating
     from graphham.system.console import Screen
 
@@ -101,7 +101,7 @@ def embed(
     if with_map:
         import pyarrow as pa
 
-        from graphham.projection import place_on_map
+        from graphham.results.projection import place_on_map
 
         places = place_on_map(opened, found.embedding)
         for column, name in enumerate(("map_x", "map_y")):
@@ -120,7 +120,7 @@ def embedding_table(found: FitResult, is_flat: bool) -> pa.Table:
     """
     import pyarrow as pa
 
-    from graphham.result import labels_to_arrow, rows_to_lists
+    from graphham.results.result import labels_to_arrow, rows_to_lists
 
     columns: dict[str, Any] = {"id": found.ids.to_arrow()}
 
@@ -201,8 +201,8 @@ def export(
         raise InputError(f"the name {out} does not tell the format; give --format")
     refuse_existing(path, _ADVICE)
 
-    from graphham.export import export_run
-    from graphham.saved import Run
+    from graphham.results.export import export_run
+    from graphham.results.run_folder import Run
     from graphham.system.console import Screen
 
     screen = Screen()

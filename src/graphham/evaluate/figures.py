@@ -263,7 +263,7 @@ def _new_figure(size: tuple[float, float]) -> Figure:
 
 
 def _count(lower: npt.NDArray[Any], upper: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    from graphham.nesting import contingency
+    from graphham.results.scores import contingency
 
     return contingency(lower, upper, int(lower.max()) + 1, int(upper.max()) + 1)
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from graphham.errors import InputError
 from graphham.graph.graph import Labels
-from graphham.nesting import (
+from graphham.results.scores import (
     effective_groups,
     groups_used,
     label_scores,

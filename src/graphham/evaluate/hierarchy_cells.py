@@ -14,7 +14,7 @@ from graphham.evaluate.classify import Arrays
 from graphham.evaluate.hierarchies import dendrogram_purity, hierarchy_scores, level_arrays
 from graphham.evaluate.hierarchy_peers import PEERS, peer_hierarchy
 from graphham.graph.graph import Graph, Labels
-from graphham.nesting import label_scores
+from graphham.results.scores import label_scores
 
 
 def measure_hierarchy(cell: Cell) -> tuple[Record, Arrays]:

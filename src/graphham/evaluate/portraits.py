@@ -14,7 +14,7 @@ from graphham.evaluate.hierarchies import hierarchy_scores, level_arrays
 from graphham.graph.graph import Graph
 
 if TYPE_CHECKING:
-    from graphham.result import FitResult
+    from graphham.results.result import FitResult
 
 
 def measure_portrait(cell: Cell, graph: Graph, place: Path | None) -> tuple[Record, Arrays]:

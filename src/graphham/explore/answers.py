@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from graphham.describe import feature_name, features_of
 from graphham.errors import InputError
 from graphham.explore.attention import AttentionCache
 from graphham.explore.choosing import attribute_rows, chosen_rows, group_rows
 from graphham.explore.wire import pack
-from graphham.projection import NodeMap, pca_map, read_map, run_map
 from graphham.readout.neighbors import nearest_to
 from graphham.report.view import BOUNDARY_SHARE, RunView
-from graphham.saved import Run
+from graphham.results.describe import feature_name, features_of
+from graphham.results.projection import NodeMap, pca_map, read_map, run_map
+from graphham.results.run_folder import Run
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,7 +14,7 @@ from graphham.report.view import RunView
 
 if TYPE_CHECKING:
     from graphham.graph.graph import Graph
-    from graphham.saved import Run
+    from graphham.results.run_folder import Run
 
 # Up to this many nodes the attentions are computed before anybody asks: it takes seconds.
 QUICK = 300_000

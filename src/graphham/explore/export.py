@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from graphham.describe import feature_name
 from graphham.errors import InputError
 from graphham.explore.answers import Explorer
 from graphham.explore.door import PLOTLY, static_files
@@ -23,11 +22,12 @@ from graphham.explore.wire import pack, shares
 from graphham.readout.neighbors import all_nearest
 from graphham.report.html import script_json
 from graphham.report.plotlyjs import plotly_path
+from graphham.results.describe import feature_name
 from graphham.system.atomic import remove_folder, sync
 
 if TYPE_CHECKING:
     from graphham.graph.graph import Graph
-    from graphham.saved import Run
+    from graphham.results.run_folder import Run
 
 # A page without a server holds every node; more than this is too much for a browser to load.
 MAX_NODES = 150_000

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from graphham.explore.answers import Explorer
     from graphham.explore.door import App
     from graphham.graph.graph import Graph
-    from graphham.saved import Run
+    from graphham.results.run_folder import Run
 
 HOST = "127.0.0.1"
 

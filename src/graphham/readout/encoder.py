@@ -13,22 +13,22 @@ from torch import Tensor
 
 from graphham.config.settings import RunConfig, make_config
 from graphham.errors import InputError
-from graphham.explain import NodeAttention
 from graphham.graph.graph import Graph, Labels
 from graphham.graph.ids import NodeIds
 from graphham.graph.neighborhoods import Block
 from graphham.model.inputs import FeatureMap, NodeInputs
 from graphham.model.membership import combine_levels
 from graphham.model.network import Batch, GraphHAMNet
-from graphham.nesting import majority_parents, show_paths
 from graphham.parallel.ranks import ALONE, SPAN, Ranks
 from graphham.readout.layerwise import LayerWise, Reading
-from graphham.result import FitResult
+from graphham.results.explain import NodeAttention
+from graphham.results.result import FitResult
+from graphham.results.scores import majority_parents, show_paths
 from graphham.system.threads import single_threaded
 from graphham.training.ensemble import Opinions
 
 if TYPE_CHECKING:
-    from graphham.saved import Run
+    from graphham.results.run_folder import Run
 
 # How often a node hears its neighbours' groups; training uses one round.
 ROUNDS = 3

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from graphham.report.palette import BASE
 from graphham.report.text import need
 from graphham.report.view import RunView
-from graphham.saved import Run
+from graphham.results.run_folder import Run
 
 need("plotly", "drawing figures")
 

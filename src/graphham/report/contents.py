@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from graphham.describe import boundary_table
 from graphham.report.text import one_line
 from graphham.report.view import RunView
+from graphham.results.describe import boundary_table
 
 _TOP_FEATURES, _TOP_NODES, _TOP_BOUNDARY = 5, 5, 15
 

@@ -14,12 +14,12 @@ from graphham.errors import InputError
 from graphham.report.plotlyjs import plotly_source
 from graphham.report.text import need, one_line
 from graphham.report.view import BOUNDARY_SHARE, RunView
-from graphham.saved import DERIVED
+from graphham.results.run_folder import DERIVED
 from graphham.system.atomic import replacing
 
 if TYPE_CHECKING:
     from graphham.graph.graph import Graph
-    from graphham.saved import Run
+    from graphham.results.run_folder import Run
 
 REPORT_FILE = DERIVED[2]
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from graphham.hierarchy import Hierarchy
+from graphham.results.hierarchy import Hierarchy
 
 BASE = (
     "#0072b2",

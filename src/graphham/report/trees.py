@@ -15,8 +15,8 @@ from graphham.report.text import plot_text
 from graphham.report.view import RunView
 
 if TYPE_CHECKING:
-    from graphham.compare import Comparison
     from graphham.report.canvas import Figure
+    from graphham.results.compare import Comparison
 
 # Share of either group below which a comparison leaves a band out.
 LEAST_BAND = 0.02

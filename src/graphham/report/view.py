@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from graphham.describe import two_strongest
 from graphham.graph.graph import Labels
-from graphham.projection import NodeMap, run_map
 from graphham.report.palette import group_colors, label_colors
-from graphham.saved import Run
+from graphham.results.describe import two_strongest
+from graphham.results.projection import NodeMap, run_map
+from graphham.results.run_folder import Run
 
 if TYPE_CHECKING:
     from graphham.graph.graph import Graph
-    from graphham.hierarchy import Hierarchy
-    from graphham.result import FitResult
+    from graphham.results.hierarchy import Hierarchy
+    from graphham.results.result import FitResult
 
 # The least concentrated twentieth of the nodes is marked as boundary (Figure 3 of the paper).
 BOUNDARY_SHARE = 0.05

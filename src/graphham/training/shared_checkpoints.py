@@ -19,7 +19,7 @@ from graphham.parallel.row_shards import RowShards
 from graphham.training import checkpoints
 
 if TYPE_CHECKING:
-    from graphham.runs import RunWriter
+    from graphham.results.run_writer import RunWriter
 
 
 def save_together(

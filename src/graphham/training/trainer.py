@@ -19,11 +19,11 @@ from graphham.model.group_seeding import Seeds, find_seeds
 from graphham.model.inputs import NodeInputs
 from graphham.model.losses import sharpened
 from graphham.model.network import Batch, GraphHAMNet
-from graphham.nesting import groups_used, nesting_score
 from graphham.parallel.ranks import ALONE, Ranks
 from graphham.parallel.row_shards import RowShards
 from graphham.readout.encoder import full_batch, level_states
 from graphham.readout.layerwise import LayerWise
+from graphham.results.scores import groups_used, nesting_score
 from graphham.sampling.keys import derive_key
 from graphham.sampling.random_stream import Source, make_source
 from graphham.training.batches import Batches, Step
@@ -34,7 +34,7 @@ from graphham.training.shared_checkpoints import load_together, save_together, s
 from graphham.training.validation import LabelValidator, Validator
 
 if TYPE_CHECKING:
-    from graphham.runs import RunWriter
+    from graphham.results.run_writer import RunWriter
     from graphham.training.resolve import Plan
 
 

@@ -7,15 +7,15 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphham.describe import (
+from graphham.errors import InputError
+from graphham.graph.graph import Labels
+from graphham.results.describe import (
     TypicalFeature,
     boundary_table,
     groups_table,
     name_groups,
     two_strongest,
 )
-from graphham.errors import InputError
-from graphham.graph.graph import Labels
 from tests.outputs import HOSTILE, make_graph, make_result
 
 

@@ -19,8 +19,8 @@ import numpy as np
 
 import graphham
 from graphham.errors import DivergedError, InputError
-from graphham.result import FitResult, nodes_table
-from graphham.saved import (
+from graphham.results.result import FitResult, nodes_table
+from graphham.results.run_folder import (
     DERIVED,
     FORMAT,
     GRAPH_FOLDER,
@@ -239,8 +239,8 @@ class RunWriter:
     def _write_tables(self, result: FitResult, graph: Graph) -> tuple[Any, dict[str, Any]]:
         import pyarrow.parquet as pq
 
-        from graphham.describe import groups_table
-        from graphham.hierarchy import Hierarchy, hierarchy_metrics
+        from graphham.results.describe import groups_table
+        from graphham.results.hierarchy import Hierarchy, hierarchy_metrics
 
         # Of a split graph this process has seen some nodes' features, which describe no group.
         shown = graph if graph.part is None else replace(graph, features=None)

@@ -11,7 +11,7 @@ from sklearn.metrics import adjusted_rand_score, mutual_info_score, normalized_m
 
 from graphham.errors import InputError
 from graphham.graph.graph import Labels
-from graphham.hierarchy import (
+from graphham.results.hierarchy import (
     Hierarchy,
     conditional_entropy,
     effective_groups,

@@ -18,10 +18,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphham.errors import InputError
-from graphham.export import FORMATS, export_run, to_pyg
 from graphham.graph.graph import Graph
 from graphham.graph.ids import NodeIds
-from graphham.runs import Run, start_run
+from graphham.results.export import FORMATS, export_run, to_pyg
+from graphham.results.run_writer import Run, start_run
 from tests.outputs import HOSTILE, make_graph, make_result
 
 
@@ -172,7 +172,7 @@ def test_the_pyg_file_needs_numpy_only(tmp_path: Path, labels: str) -> None:
 
 
 def test_large_sparse_features_stay_sparse(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr("graphham.export._DENSE_BYTES", 10)
+    monkeypatch.setattr("graphham.results.export._DENSE_BYTES", 10)
     run, graph = make_run(tmp_path, ids=np.arange(20))
     made = export_run(run, tmp_path / "x.npz", "pyg", graph)
     assert "CSR" in made.notes[0]
@@ -195,7 +195,7 @@ def test_to_pyg_fills_a_data_object(tmp_path: Path, monkeypatch) -> None:
     assert data.edge_index.shape == (2, graph.num_stored)
     assert data.node_ids == HOSTILE
     np.testing.assert_array_equal(data.embedding.numpy(), run.embedding)
-    monkeypatch.setattr("graphham.export._DENSE_BYTES", 10)
+    monkeypatch.setattr("graphham.results.export._DENSE_BYTES", 10)
     np.testing.assert_array_equal(to_pyg(run, graph).x.to_dense().numpy(), data.x.numpy())
 
 
@@ -253,7 +253,7 @@ def test_what_cannot_be_exported_is_said(tmp_path: Path) -> None:
 def test_chunks_join_without_a_seam(tmp_path: Path, monkeypatch) -> None:
     run, graph = make_run(tmp_path, ids=np.arange(50) * 3)
     whole = {k: export_run(run, tmp_path / f"a.{k}", k, graph).path.read_bytes() for k in FORMATS}
-    monkeypatch.setattr("graphham.export._CHUNK", 7)
+    monkeypatch.setattr("graphham.results.export._CHUNK", 7)
     for kind in ("csv", "word2vec", "graphml"):
         assert export_run(run, tmp_path / f"b.{kind}", kind, graph).path.read_bytes() == whole[kind]
     assert io.BytesIO(whole["csv"]).readline().startswith(b'"id","dim_0"')

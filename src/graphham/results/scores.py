@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from graphham.errors import InputError
 from graphham.graph.graph import Labels
-from graphham.result import Codes
+from graphham.results.result import Codes
 
 Counts = npt.NDArray[np.int64]
 _CHUNK = 1 << 16

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from graphham.describe import features_of
 from graphham.errors import InputError
 from graphham.graph.graph import Graph
-from graphham.result import FitResult
+from graphham.results.describe import features_of
+from graphham.results.result import FitResult
 from graphham.system.atomic import plain
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def explain_node(
         graph: The graph it was fitted on, in the same row order.
         row: The node's row; find it with ``result.ids.row(id)``.
         attention: One entry per layer, fine to coarse; empty if attention is not at hand.
-        groups: The table of :func:`graphham.describe.groups_table`.
+        groups: The table of :func:`graphham.results.describe.groups_table`.
         count: How many neighbours and features to list.
     """
     if not 0 <= row < result.num_nodes:

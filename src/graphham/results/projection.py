@@ -16,7 +16,7 @@ from graphham.readout.neighbors import CellSearch, unit_rows
 from graphham.system.atomic import replacing
 
 if TYPE_CHECKING:
-    from graphham.saved import Run
+    from graphham.results.run_folder import Run
 
 Floats = npt.NDArray[np.float32]
 MAP_FILE = "map.npz"

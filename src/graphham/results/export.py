@@ -17,14 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from graphham.errors import InputError
-from graphham.result import rows_to_lists
+from graphham.results.result import rows_to_lists
 from graphham.system.atomic import creating
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from graphham.graph.graph import Graph
-    from graphham.saved import Run
+    from graphham.results.run_folder import Run
 
 FORMATS = ("parquet", "csv", "word2vec", "graphml", "pyg")
 _CHUNK = 1 << 14

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphham.describe import groups_table
 from graphham.errors import InputError
-from graphham.explain import Explanation, NodeAttention, explain_node
 from graphham.graph.graph import Graph
-from graphham.result import FitResult
+from graphham.results.describe import groups_table
+from graphham.results.explain import Explanation, NodeAttention, explain_node
+from graphham.results.result import FitResult
 from tests.outputs import HOSTILE, make_graph, make_result
 
 

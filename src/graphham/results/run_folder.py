@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphham.errors import InputError
-from graphham.result import FitResult, result_from_table
+from graphham.results.result import FitResult, result_from_table
 from graphham.system.atomic import write_json
 from graphham.training import checkpoints
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from graphham.graph.graph import Graph
-    from graphham.hierarchy import Hierarchy
+    from graphham.results.hierarchy import Hierarchy
 
 FORMAT = "graphham-run"
 VERSION = 1
@@ -118,7 +118,7 @@ class Run:
     @cached_property
     def hierarchy(self) -> Hierarchy:
         """The tree of groups."""
-        from graphham.hierarchy import Hierarchy
+        from graphham.results.hierarchy import Hierarchy
 
         path = self.path / "hierarchy.json"
         tree = Hierarchy.from_json(_read_json(path), str(path))

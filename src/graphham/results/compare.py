@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from graphham.errors import InputError
 from graphham.graph.ids import NodeIds
-from graphham.nesting import contingency
-from graphham.saved import Run
+from graphham.results.run_folder import Run
+from graphham.results.scores import contingency
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -15,10 +15,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-import graphham.runs
+import graphham.results.run_writer
 from graphham.errors import InputError
-from graphham.result import FitResult
-from graphham.runs import Run, RunWriter, resume_run, start_run
+from graphham.results.result import FitResult
+from graphham.results.run_writer import Run, RunWriter, resume_run, start_run
 from graphham.training.checkpoints import read_tensors, write_tensors
 from tests.outputs import HOSTILE, make_graph, make_result
 
@@ -260,10 +260,16 @@ def test_a_crash_between_any_two_renames_loses_nothing(
 
         return step
 
-    monkeypatch.setattr(graphham.runs.checkpoints, "remove_checkpoints", counted(lambda f: None))
-    monkeypatch.setattr(graphham.runs, "_clear", counted(graphham.runs._clear))
-    monkeypatch.setattr(graphham.runs, "_beside", counted(graphham.runs._beside))
-    monkeypatch.setattr(graphham.runs.Path, "rename", counted(Path.rename))
+    monkeypatch.setattr(
+        graphham.results.run_writer.checkpoints, "remove_checkpoints", counted(lambda f: None)
+    )
+    monkeypatch.setattr(
+        graphham.results.run_writer, "_clear", counted(graphham.results.run_writer._clear)
+    )
+    monkeypatch.setattr(
+        graphham.results.run_writer, "_beside", counted(graphham.results.run_writer._beside)
+    )
+    monkeypatch.setattr(graphham.results.run_writer.Path, "rename", counted(Path.rename))
     try:
         finish(writer, summary={"which": "new"}, status="complete")
     except KeyboardInterrupt:
@@ -291,7 +297,7 @@ def test_the_graph_is_kept_unless_it_is_large(
     assert not list(kept.path.glob(".graph*"))
     with pytest.raises(InputError, match=r"nodes and .* edges, the run was fitted on"):
         kept.check_graph(make_graph(make_result(count=41)))
-    monkeypatch.setattr(graphham.runs, "_KEPT_GRAPH_BYTES", 100)
+    monkeypatch.setattr(graphham.results.run_writer, "_KEPT_GRAPH_BYTES", 100)
     large = start_run(tmp_path / "run", CONFIG, overwrite=True).finish(result, {}, graph, {})
     assert not (large.path / "graph").exists()
     with pytest.raises(InputError, match="name the graph with --graph"):
@@ -431,7 +437,7 @@ def test_a_failing_write_keeps_the_former_checkpoint(
 SAVER = """
 import sys
 import numpy as np
-from graphham.runs import start_run
+from graphham.results.run_writer import start_run
 writer = start_run(sys.argv[1], {"seed": 1})
 epoch = 0
 while True:
@@ -532,7 +538,7 @@ FINISHER = """
 import sys
 sys.path.insert(0, sys.argv[2])
 from tests.outputs import make_graph, make_result
-from graphham.runs import start_run
+from graphham.results.run_writer import start_run
 result = make_result(40)
 graph = make_graph(result)
 number = 0

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from graphham.errors import InputError
-from graphham.nesting import (
+from graphham.results.result import Codes, FitResult
+from graphham.results.scores import (
     Counts,
     conditional_entropy,
     contingency,
@@ -30,7 +31,6 @@ from graphham.nesting import (
     table_nesting,
     violation_rate,
 )
-from graphham.result import Codes, FitResult
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,9 +14,9 @@ import scipy.sparse as sp
 
 from graphham.errors import InputError
 from graphham.graph.graph import Graph, Labels
-from graphham.hierarchy import Hierarchy
-from graphham.nesting import contingency
-from graphham.result import FitResult
+from graphham.results.hierarchy import Hierarchy
+from graphham.results.result import FitResult
+from graphham.results.scores import contingency
 
 if TYPE_CHECKING:
     import pyarrow as pa

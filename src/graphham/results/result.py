@@ -34,7 +34,8 @@ class FitResult:
         layer_dims: Width of each layer's share of the embedding.
         memberships: Per level ``(num_nodes, num_groups)`` float32; rows sum to one.
         groups: Per level ``(num_nodes,)`` int32 group: the strongest of the membership; with
-            ``parents``, each lies inside the one above (:func:`graphham.nesting.show_paths`).
+            ``parents``, each lies inside the one above; see
+            :func:`graphham.results.scores.show_paths`.
         evidence: Per level ``(num_nodes,)`` int32 argmax of the layer alone, before the levels are
             combined: the honest input to nesting scores.
         parents: Per level but the last ``(num_groups,)`` int32 parent in the next level; empty when

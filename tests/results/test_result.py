@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from graphham.errors import InputError
 from graphham.graph.graph import Labels
-from graphham.result import FitResult, concentration, nodes_table, result_from_table
+from graphham.results.result import FitResult, concentration, nodes_table, result_from_table
 from tests.outputs import HOSTILE, make_result
 
 
