@@ -65,8 +65,8 @@ def make_trainer(graph: Any, settings: dict[str, Any], ranks: Any = None) -> Any
         settings: Dotted settings.
         ranks: The processes that train together; this one alone when not given.
     """
-    from graphham import fitting
     from graphham.config.settings import make_config
+    from graphham.methods import fitting
     from graphham.model.inputs import fit_inputs
     from graphham.parallel.ranks import ALONE
     from graphham.training.resolve import plan_fit

@@ -174,7 +174,7 @@ def preset_cells() -> Iterator[Cell]:
 def fit(graph: Any, *, train_rows: Any = None, **settings: Any) -> Any:
     """Fit with the default preset."""
     from graphham.config.settings import make_config
-    from graphham.fitting import fit_graph
+    from graphham.methods.fitting import fit_graph
 
     return fit_graph(graph, make_config(settings), train_rows=train_rows)
 

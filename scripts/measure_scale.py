@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 
 from graphham.config.settings import make_config
-from graphham.fitting import _make_model, start_parameters
 from graphham.graph.store import open_store
+from graphham.methods.fitting import _make_model, start_parameters
 from graphham.model.group_seeding import Seeds
 from graphham.model.inputs import fit_inputs
 from graphham.readout.encoder import Encoder

@@ -22,10 +22,10 @@ import numpy as np
 import torch
 
 from graphham.config.settings import make_config
-from graphham.fitting import _make_model, peak_memory, start_parameters
 from graphham.graph.graph import Labels
 from graphham.graph.planted import planted_hierarchy
 from graphham.graph.store import is_store, open_store, write_store
+from graphham.methods.fitting import _make_model, peak_memory, start_parameters
 from graphham.model.inputs import fit_inputs
 from graphham.model.network import Batch
 from graphham.readout.encoder import Encoder

@@ -17,7 +17,7 @@ from benchmarks.measure import Sample, Side, interleave, once
 from benchmarks.results import OURS, Comparison, Result, Value
 from graphham.config.settings import make_config
 from graphham.datasets import load_dataset
-from graphham.fitting import fit_graph
+from graphham.methods.fitting import fit_graph
 from graphham.model import losses
 
 _PRODUCTS = "products"

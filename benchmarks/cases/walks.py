@@ -19,7 +19,7 @@ from benchmarks.measure import Side, interleave, timed
 from benchmarks.remote import Remote
 from benchmarks.results import OURS, Comparison, Result
 from benchmarks.roof import RoofProbe
-from graphham.baselines.deepwalk import DeepWalk
+from graphham.methods.deepwalk import DeepWalk
 from graphham.sampling.sampler import walk_contexts
 
 STEPS = 10

@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from graphham.config.settings import make_config
 from graphham.errors import InputError
-from graphham.fitting import Fitted, fit_graph
 from graphham.graph.graph import Graph
 from graphham.graph.ids import NodeIds
 from graphham.io.adapters import as_graph
+from graphham.methods.fitting import Fitted, fit_graph
 from graphham.model.inputs import NodeInputs
 from graphham.readout.encoder import Encoder, known_rows, node_attention
 from graphham.results.describe import boundary_table, groups_table

@@ -11,7 +11,7 @@ SMALL = ("--folds", "2", "--out", "out")
 
 
 def test_methods_are_listed_with_one_line_each(graphham: Graphham) -> None:
-    from graphham.methods import method_names
+    from graphham.methods.registry import method_names
 
     seen = graphham("methods")
     assert seen.code == 0

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from graphham.methods import load_method, method_names, method_rows
+from graphham.methods.registry import load_method, method_names, method_rows
 
 from .conftest import Graphham, contents, process
 

@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse as sp
 
 from graphham.config.settings import make_config
-from graphham.fitting import fit_graph
 from graphham.graph.graph import Labels, build_graph
+from graphham.methods.fitting import fit_graph
 from tests.reference.graphs import (
     SMALL,
     multi_labelled,

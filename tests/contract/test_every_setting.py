@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from graphham.config.settings import InputConfig, LossConfig, ModelConfig, make_config
-from graphham.fitting import fit_graph
+from graphham.methods.fitting import fit_graph
 from tests.reference.graphs import SMALL, planted, with_features
 
 GRAPH = planted().graph

@@ -10,8 +10,8 @@ from sknetwork.clustering import Louvain
 from threadpoolctl import threadpool_limits
 
 from graphham.config.settings import make_config
-from graphham.fitting import fit_graph
 from graphham.graph.planted import planted_hierarchy
+from graphham.methods.fitting import fit_graph
 from tests.reference.graphs import without_features
 
 QUICK = {"groups": (12, 3), "dim": 32, "train.epochs": 30}

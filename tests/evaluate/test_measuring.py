@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphham.baselines.base import Method
 from graphham.errors import InputError
 from graphham.evaluate import choosing
 from graphham.evaluate.candidates import uniform_queries
@@ -16,7 +15,8 @@ from graphham.evaluate.links import as_pairs, measure_links
 from graphham.evaluate.splits import edge_split, node_split
 from graphham.graph.graph import Graph, Labels
 from graphham.graph.planted import planted_hierarchy
-from graphham.methods import load_method, make_method
+from graphham.methods.base import Method
+from graphham.methods.registry import load_method, make_method
 from graphham.sampling.keys import derive_key
 
 GRAPH = planted_hierarchy((2, 3), 180, mean_degree=8, words=60, word_on=0.3, seed=4).graph
@@ -62,7 +62,7 @@ class Spy(Method):
 
 @pytest.fixture
 def spy(monkeypatch: pytest.MonkeyPatch) -> None:
-    import graphham.methods as registry
+    import graphham.methods.registry as registry
 
     real = registry.make_method
 

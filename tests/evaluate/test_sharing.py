@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from graphham.baselines.base import Method
 from graphham.evaluate.cells import Cell, CellStore, Record, lock_file, rounded
 from graphham.evaluate.running import measure, run_cells
 from graphham.evaluate.sharing import Fits, group_of, together
 from graphham.graph.planted import planted_hierarchy
-from graphham.methods import method_rows
+from graphham.methods.base import Method
+from graphham.methods.registry import method_rows
 from graphham.system.console import Screen
 
 GRAPH = planted_hierarchy((2, 3), 180, mean_degree=8, words=60, word_on=0.3, seed=4).graph

@@ -20,7 +20,7 @@ from graphham.evaluate.reproduce import reproduce
 from graphham.evaluate.results import results_text, write_results
 from graphham.evaluate.studies import load_study, settings_for, study_names
 from graphham.evaluate.summaries import gather, read_summaries
-from graphham.methods import method_names
+from graphham.methods.registry import method_names
 from graphham.system.console import Screen
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from graphham.config.settings import make_config
-from graphham.fitting import fit_to_run
 from graphham.graph.graph import Labels, build_graph
 from graphham.graph.ids import NodeIds
 from graphham.graph.planted import planted_hierarchy
+from graphham.methods.fitting import fit_to_run
 from tests.hostile import write_hostile_run
 
 FLAGS = [

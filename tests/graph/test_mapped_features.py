@@ -5,7 +5,6 @@ import pytest
 import torch
 
 from graphham.config.settings import InputConfig
-from graphham.fitting import fit_graph
 from graphham.graph.mapped_features import (
     MappedFeatures,
     column_moments,
@@ -14,6 +13,7 @@ from graphham.graph.mapped_features import (
     release,
 )
 from graphham.graph.store import open_store, write_store
+from graphham.methods.fitting import fit_graph
 from graphham.model import inputs
 from graphham.model.inputs import _scale_dense, _standard, fit_inputs
 from graphham.model.spectral import main_directions

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from graphham.config.settings import make_config
-from graphham.fitting import fit_to_run
 from graphham.graph.store import open_store, write_store
+from graphham.methods.fitting import fit_to_run
 from tests.reference.graphs import planted
 
 BASE = {

@@ -8,10 +8,10 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from graphham.errors import InputError
-from graphham.fitting import fit_graph, fit_to_run
 from graphham.graph.graph import build_graph
 from graphham.graph.ids import NodeIds
 from graphham.graph.neighborhoods import Block
+from graphham.methods.fitting import fit_graph, fit_to_run
 from graphham.readout.encoder import (
     Encoder,
     embed_graph,

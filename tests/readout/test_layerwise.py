@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from graphham.fitting import fit_graph
 from graphham.graph.graph import build_graph
+from graphham.methods.fitting import fit_graph
 from graphham.parallel.ranks import Ranks
 from graphham.readout.encoder import ROUNDS, full_batch
 from graphham.readout.layerwise import LayerWise

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphham.errors import InputError
-from graphham.fitting import _make_model, start_parameters
 from graphham.graph.graph import Labels
+from graphham.methods.fitting import _make_model, start_parameters
 from graphham.model.group_seeding import find_seeds
 from graphham.model.inputs import fit_inputs
 from graphham.model.losses import balance_loss, constraint_loss, entropy_loss, seed_loss

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from graphham.errors import InputError
-from graphham.fitting import _make_model, fit_graph, start_parameters
+from graphham.methods.fitting import _make_model, fit_graph, start_parameters
 from graphham.model.inputs import fit_inputs
 from graphham.parallel.ranks import ALONE, Ranks
 from graphham.parallel.row_shards import RowShards

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from graphham.fitting import _make_model, fit_graph, fit_to_run, start_parameters
+from graphham.methods.fitting import _make_model, fit_graph, fit_to_run, start_parameters
 from graphham.model.inputs import fit_inputs
 from graphham.results.hierarchy import nesting_score
 from graphham.results.run_writer import Run

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
 
-from graphham.baselines.base import label_score
-from graphham.baselines.features import fit_features
-from graphham.baselines.training import NodeNet
-from graphham.baselines.training import _validate as validated
 from graphham.evaluate.metrics import label_metrics
 from graphham.graph.graph import Labels, build_graph
+from graphham.methods.base import label_score
+from graphham.methods.network_training import NodeNet
+from graphham.methods.network_training import _validate as validated
+from graphham.methods.scaled_features import fit_features
 from graphham.training.multilabel import take_as_many
 from graphham.training.objective import Truth
 from graphham.training.validation import LabelValidator, LinkValidator, ranking_auc

@@ -225,7 +225,7 @@ def list_methods() -> None:
     Example:
       graphham methods
     """
-    from graphham.methods import method_rows
+    from graphham.methods.registry import method_rows
 
     rows = method_rows()
     width = max(len(name) for name, _, _ in rows) + 2
@@ -247,7 +247,7 @@ def _run(
     quiet: bool,
 ) -> None:
     from graphham.evaluate.splits import check_protocol
-    from graphham.methods import method_class
+    from graphham.methods.registry import method_class
     from graphham.system.console import Screen
 
     check_protocol(kind, protocol)

@@ -367,7 +367,7 @@ def fit_and_report(
 ) -> Run:
     """Fit, show the progress, and say what came out and where it is."""
     from graphham.cli.processes import joined_job
-    from graphham.fitting import fit_to_run
+    from graphham.methods.fitting import fit_to_run
     from graphham.system.console import TrainingProgress, clock, group_lines
 
     begin = time.monotonic()

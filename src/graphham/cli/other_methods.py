@@ -14,9 +14,9 @@ from graphham.errors import InputError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from graphham.baselines.base import Method
     from graphham.cli.options import GraphOptions
     from graphham.graph.graph import Graph
+    from graphham.methods.base import Method
     from graphham.system.console import Screen
 
 _DEFAULT = "graphham"
@@ -41,7 +41,7 @@ def asked_method(method: str | None, config: str | None) -> str:
             f"{config} holds settings of the method {kept}, not of {method}; leave one of them out"
         )
     name = method or kept or _DEFAULT
-    from graphham.methods import check_method_name, method_rows
+    from graphham.methods.registry import check_method_name, method_rows
 
     check_method_name(name)
     tasks = {found: tasks for found, _, tasks in method_rows()}[name]
@@ -57,7 +57,7 @@ def preset_of(name: str, preset: str | None) -> tuple[str | None, dict[str, Any]
     """Return the preset of a form of GraphHAM and the settings that make it what it is."""
     if name == _DEFAULT:
         return preset, {}
-    from graphham.methods import method_class
+    from graphham.methods.registry import method_class
 
     form: Any = method_class(name)
     if preset is not None and preset != form.preset:
@@ -92,7 +92,7 @@ def fit_other(
         overwrite: Replace a run of that name once the new one is finished.
         quiet: Print remarks and errors only.
     """
-    from graphham.methods import make_method, method_rows
+    from graphham.methods.registry import make_method, method_rows
 
     for flag, value in unused.items():
         if value is not None:
@@ -116,14 +116,16 @@ def fit_other(
     with TrainingProgress(screen) as progress:
         method.fit(graph, task=task, listener=progress)
 
-    from graphham.baselines.saving import save_method
+    from graphham.methods.method_folder import save_method
 
     save_method(method, place, _about(graph, task), overwrite)
     for lines in _found(method):
         screen.say(*lines)
     files = sorted(p.name for p in place.iterdir())
     screen.say("Wrote", [f"{place} in {clock(time.monotonic() - began)}", "  ".join(files)])
-    loads = f"python: from graphham.methods import load_method; load_method({str(place)!r})"
+    loads = (
+        f"python: from graphham.methods.registry import load_method; load_method({str(place)!r})"
+    )
     screen.say("Next", loads)
 
 
@@ -152,8 +154,8 @@ def embed_nodes(
     """
     import pyarrow as pa
 
-    from graphham.baselines.saving import load_method
     from graphham.cli.fit import read_and_report
+    from graphham.methods.method_folder import load_method
     from graphham.results.result import rows_to_lists
 
     method = load_method(run)
@@ -177,7 +179,7 @@ def _read_settings(config: str | None) -> dict[str, Any]:
 
 
 def _check_place(place: Path, overwrite: bool) -> None:
-    from graphham.baselines.saving import check_replaceable
+    from graphham.methods.method_folder import check_replaceable
 
     if overwrite:
         check_replaceable(place)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from graphham.errors import InputError
 
 if TYPE_CHECKING:
-    from graphham.baselines.base import Method
+    from graphham.methods.base import Method
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,7 @@ def choose(
         fit: Fits a method and returns it, or returns an equal one fitted before.
         validate: Scores a fitted method on validation data; earlier settings win ties.
     """
-    from graphham.methods import make_method
+    from graphham.methods.registry import make_method
 
     if budget < 1:
         raise InputError(f"the budget is the number of settings to try, at least 1, not {budget}")

@@ -20,7 +20,7 @@ from graphham.graph.graph import Graph, Labels
 from graphham.training.multilabel import take_as_many
 
 if TYPE_CHECKING:
-    from graphham.baselines.base import Method
+    from graphham.methods.base import Method
 
 Record = dict[str, Any]
 Arrays = dict[str, npt.NDArray[Any]]

@@ -24,7 +24,7 @@ from graphham.results.scores import (
 )
 
 if TYPE_CHECKING:
-    from graphham.baselines.base import Method
+    from graphham.methods.base import Method
 
 Codes = npt.NDArray[np.int32]
 

@@ -52,7 +52,7 @@ def _find(cell: Cell, graph: Graph, wanted: list[int], settings: dict[str, Any])
     if cell.method in PEERS:
         peer = peer_hierarchy(cell.method, graph, wanted, cell.seed)
         return peer.levels, None, None, peer.linkage
-    from graphham.methods import make_method
+    from graphham.methods.registry import make_method
 
     method = make_method(cell.method, seed=cell.seed, groups=wanted, **settings).fit(graph)
     result = getattr(method, "result_", None)

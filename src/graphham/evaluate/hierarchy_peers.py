@@ -176,7 +176,7 @@ def _ward_walks(graph: Graph, groups: list[int], seed: int) -> Peer:
     """Join near nodes by Ward's rule on DeepWalk vectors."""
     from sklearn.neighbors import kneighbors_graph
 
-    from graphham.methods import make_method
+    from graphham.methods.registry import make_method
 
     vectors = make_method("deepwalk", seed=seed).fit(graph).embedding_
     nearest = min(_NEAREST, graph.num_nodes - 1)

@@ -20,7 +20,7 @@ from graphham.graph.graph import Graph
 from graphham.sampling.keys import derive_key
 
 if TYPE_CHECKING:
-    from graphham.baselines.base import Method
+    from graphham.methods.base import Method
 
 Rows = npt.NDArray[np.int64]
 _QUERIES_AT_ONCE = 1 << 13

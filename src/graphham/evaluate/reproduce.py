@@ -125,7 +125,7 @@ def draw_study(study: Study, records: list[Record], store: CellStore) -> list[Pa
 def _check_methods(methods: Sequence[str] | None) -> None:
     """Refuse unknown names before any work."""
     from graphham.evaluate.hierarchy_peers import PEERS
-    from graphham.methods import method_class
+    from graphham.methods.registry import method_class
 
     for name in methods or ():
         if name not in PEERS:

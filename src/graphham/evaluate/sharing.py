@@ -21,12 +21,12 @@ from graphham.errors import InputError
 from graphham.evaluate.cells import Cell, lock_file
 
 if TYPE_CHECKING:
-    from graphham.baselines.base import Method
+    from graphham.methods.base import Method
 
 
 def group_of(cell: Cell) -> str | None:
     """Return what cells that share their fits have in common, or ``None`` for a cell of its own."""
-    from graphham.methods import method_class
+    from graphham.methods.registry import method_class
 
     if cell.kind not in ("classify", "links"):
         return None
@@ -133,7 +133,7 @@ def classified(
     Returns:
         The fitted method and the seconds it was spared.
     """
-    from graphham.baselines.frozen import LabelFreeMethod
+    from graphham.methods.label_free import LabelFreeMethod
 
     if fits is None or not isinstance(wanted, LabelFreeMethod):
         return wanted.fit(

@@ -162,7 +162,7 @@ def _able(methods: Sequence[str], block: dict[str, Any]) -> list[str]:
     """Return the methods asked for that can do what a block measures."""
     if block["kind"] not in ("classify", "links"):
         return [name for name in methods if name in block["methods"]]
-    from graphham.methods import method_rows
+    from graphham.methods.registry import method_rows
 
     able = {name for name, _, tasks in method_rows() if block["kind"] in tasks}
     return [name for name in methods if name in able]

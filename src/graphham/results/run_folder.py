@@ -233,7 +233,7 @@ def read_summary(folder: Path) -> dict[str, Any]:
         name = summary.get("method", {}).get("name")
         raise InputError(
             f"{folder} is a run of the method {name}, which has no memberships to show; read its "
-            f"embedding.npy and nodes.parquet, or use graphham.methods.load_method"
+            f"embedding.npy and nodes.parquet, or use graphham.methods.registry.load_method"
         )
     if not isinstance(summary, dict) or summary.get("format") != FORMAT:
         raise InputError(f"{folder} is not a run folder: its summary.json is not from graphham")

@@ -1,0 +1,362 @@
+"""One training loop for every network among the baselines: full graph or sampled neighbourhoods.
+
+With labels the loss is cross-entropy. Without, it is that of unsupervised GraphSAGE (A18): nodes
+met on short random walks should score high together, nodes drawn at random low.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from graphham.errors import InputError
+from graphham.graph.graph import Graph
+from graphham.graph.neighborhoods import Block
+from graphham.methods.base import Rows
+from graphham.model.inputs import FeatureRows, NodeInputs
+from graphham.model.losses import class_loss
+from graphham.sampling.keys import derive_key, numpy_generator, torch_generator
+from graphham.sampling.sampler import NeighborSampler, walk_contexts
+from graphham.training.objective import Truth
+
+if TYPE_CHECKING:
+    from graphham.training.trainer import Listener
+
+_GIB = 1 << 30
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How a network is trained.
+
+    Args:
+        epochs: Passes over the training nodes (full graph: steps).
+        lr: Adam learning rate.
+        weight_decay: L2 penalty on all parameters.
+        average: Keep a running average of the weights, this much of it old every epoch; what is
+            validated and kept is the average. 0 switches it off.
+        feature_dropout: Share of input values dropped.
+        edge_dropout: Share of edges dropped per step.
+        batch: ``full``, ``sampled``, or ``auto`` by estimated memory.
+        batch_size: Targets per sampled step.
+        fanouts: Neighbours sampled per layer, first layer first.
+        patience: Epochs without a better validation score before stopping.
+        evaluate_every: Epochs between two validations.
+        walk_length: Steps of the walks that give positive pairs.
+        anchors: Nodes whose walks a full-graph step reads.
+        negatives: Random nodes that a set of ``contrast`` anchors shares.
+        contrast: Size of such a set.
+        negative_weight: Weight of a pair's negatives, all together, against its positive.
+        scale: Multiplies the cosines of pairs before the logistic loss.
+        memory_gib: ``auto`` trains on the full graph while the estimate stays below this.
+    """
+
+    epochs: int = 200
+    lr: float = 0.01
+    weight_decay: float = 5e-4
+    average: float = 0.0
+    feature_dropout: float = 0.5
+    edge_dropout: float = 0.0
+    batch: str = "auto"
+    batch_size: int = 512
+    fanouts: tuple[int, ...] = (25, 25)
+    patience: int = 100
+    evaluate_every: int = 2
+    walk_length: int = 4
+    anchors: int = 8192
+    negatives: int = 20
+    contrast: int = 512
+    negative_weight: float = 1.0
+    scale: float = 5.0
+    memory_gib: float = 4.0
+
+
+@dataclass
+class Trained:
+    """What training leaves behind besides the network, which holds its best state.
+
+    Args:
+        history: One record per epoch.
+        validation: Best validation score, or ``None``.
+        best_epoch: The epoch the network is from.
+        batch: ``full`` or ``sampled``.
+    """
+
+    history: list[dict[str, Any]] = field(default_factory=list)
+    validation: float | None = None
+    best_epoch: int = 0
+    batch: str = "full"
+
+
+class NodeNet(nn.Module):
+    """A network over node features: ``num_layers`` neighbourhood layers, then maybe classes.
+
+    Args:
+        dim: Width of the embedding.
+        num_classes: Columns of the classifier; 0 for none.
+        num_layers: How many neighbourhoods :meth:`encode` reads.
+        self_edge: Whether those hold the node itself.
+    """
+
+    def __init__(self, dim: int, num_classes: int, num_layers: int, self_edge: bool) -> None:
+        super().__init__()
+        self.num_layers, self.self_edge = num_layers, self_edge
+        self.classifier = nn.Linear(dim, num_classes) if num_classes else None
+
+    def encode(
+        self, features: FeatureRows, blocks: list[Block], generator: torch.Generator | None
+    ) -> Tensor:
+        """Return the ``(targets, dim)`` vectors of the last block's targets.
+
+        Args:
+            features: Inputs of the first block's sources.
+            blocks: One neighbourhood per layer; empty for a network that reads no graph.
+            generator: Source of dropout; ``None`` outside training.
+        """
+        raise NotImplementedError
+
+    def classify(self, vectors: Tensor, generator: torch.Generator | None) -> Tensor:
+        """Return ``(nodes, num_classes)`` logits of encoded nodes."""
+        assert self.classifier is not None
+        logits: Tensor = self.classifier(vectors)
+        return logits
+
+    def working_bytes(self, nodes: int, edges: int) -> int:
+        """Return about how much memory one full-graph step takes."""
+        return 40 * nodes * 128 * max(self.num_layers, 1) + 16 * edges
+
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        """Draw every matrix anew (Glorot) and set vectors named bias to zero."""
+        with torch.no_grad():
+            for name, parameter in self.named_parameters():
+                if name.endswith("bias"):
+                    parameter.zero_()
+                else:
+                    nn.init.xavier_uniform_(parameter, generator=generator)
+
+
+def train(
+    net: NodeNet,
+    graph: Graph,
+    inputs: NodeInputs,
+    schedule: Schedule,
+    seed: int,
+    truth: Truth | None = None,
+    listener: Listener | None = None,
+) -> Trained:
+    """Train a network in place and leave it at its best validated state.
+
+    Args:
+        net: The network; its parameters are drawn here.
+        graph: Training graph.
+        inputs: Inputs of its nodes.
+        schedule: How to train.
+        seed: Decides every draw.
+        truth: Labels; without them the loss is unsupervised.
+        listener: Who hears about progress.
+    """
+    if truth is None and not graph.num_stored:
+        raise InputError("the graph has no edges to learn from; give at least one")
+    net.reset_parameters(torch_generator(derive_key(seed, "parameters")))
+    optimizer = torch.optim.Adam(net.parameters(), schedule.lr, weight_decay=schedule.weight_decay)
+    steps = _Steps(net, graph, inputs, schedule, seed, truth)
+    done = Trained(batch=steps.mode)
+    kept = copy.deepcopy(net) if schedule.average else net
+    best: tuple[float, float] | None = None
+    best_state: dict[str, Tensor] | None = None
+    if listener is not None:
+        listener.on_start(schedule.epochs, 0)
+    for epoch in range(1, schedule.epochs + 1):
+        began = time.perf_counter()
+        losses = []
+        for loss in steps.losses(epoch):
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            nn.utils.clip_grad_norm_(net.parameters(), 5.0)
+            optimizer.step()
+            losses.append(float(loss.detach()))
+        if kept is not net:
+            _move_average(kept, net, schedule.average if epoch > 1 else 0.0)
+        record: dict[str, Any] = {"epoch": epoch, "loss": float(np.mean(losses))}
+        is_due = epoch % schedule.evaluate_every == 0 or epoch == schedule.epochs
+        if truth is not None and len(truth.validation) and is_due:
+            score = _validate(kept, graph, inputs, truth)
+            record["validation"] = score[0]
+            if best is None or score > best:
+                best, done.best_epoch = score, epoch
+                best_state = copy.deepcopy(kept.state_dict())
+        record["seconds"] = time.perf_counter() - began
+        done.history.append(record)
+        if listener is not None:
+            listener.on_epoch(epoch, record)
+        if best is not None and epoch - done.best_epoch >= schedule.patience:
+            break
+    net.load_state_dict(kept.state_dict() if best_state is None else best_state)
+    done.validation = best[0] if best is not None else None
+    done.best_epoch = done.best_epoch or len(done.history)
+    net.eval()
+    if listener is not None:
+        listener.on_end("complete")
+    return done
+
+
+def _move_average(kept: NodeNet, net: NodeNet, old: float) -> None:
+    with torch.no_grad():
+        for mean, value in zip(kept.parameters(), net.parameters(), strict=True):
+            mean.mul_(old).add_(value, alpha=1 - old)
+
+
+def encode_all(net: NodeNet, graph: Graph, inputs: NodeInputs) -> Tensor:
+    """Return the ``(num_nodes, dim)`` vectors of every node, all neighbours read, no dropout."""
+    blocks = [Block.full(graph, net.self_edge)] * net.num_layers
+    with torch.no_grad():
+        return net.encode(inputs.rows(None), blocks, None)
+
+
+def dropped(x: Tensor, rate: float, generator: torch.Generator | None) -> Tensor:
+    """Return ``x`` with dropout drawn from ``generator``; unchanged without one."""
+    if generator is None or not rate:
+        return x
+    keep = torch.empty_like(x).bernoulli_(1 - rate, generator=generator)
+    return x * keep / (1 - rate)
+
+
+def product(x: FeatureRows | Tensor, weight: Tensor) -> Tensor:
+    """Return inputs or hidden states times a weight."""
+    return x.matmul(weight)
+
+
+@contextmanager
+def single_threaded() -> Iterator[None]:
+    """Run torch on one thread: results then do not depend on the machine's number of cores."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+class _Steps:
+    """The losses of each epoch, one per update."""
+
+    def __init__(
+        self,
+        net: NodeNet,
+        graph: Graph,
+        inputs: NodeInputs,
+        schedule: Schedule,
+        seed: int,
+        truth: Truth | None,
+    ) -> None:
+        self.net, self.graph, self.inputs = net, graph, inputs
+        self.schedule, self.seed, self.truth = schedule, seed, truth
+        self.mode = schedule.batch
+        if self.mode == "auto":
+            needed = net.working_bytes(graph.num_nodes, graph.num_stored + graph.num_nodes)
+            self.mode = "full" if needed <= schedule.memory_gib * _GIB else "sampled"
+        if self.mode not in ("full", "sampled"):
+            raise InputError(f"batch must be auto, full or sampled, got {self.mode!r}")
+        self.rows = np.arange(graph.num_nodes)
+        if truth is not None:
+            self.rows = np.flatnonzero(truth.training.numpy())
+        self.block = Block.full(graph, net.self_edge) if self.mode == "full" else None
+        self.sampler = NeighborSampler(graph) if self.mode == "sampled" else None
+        # word2vec's choice: common nodes often, but not as often as they occur.
+        weight = graph.degrees().astype(np.float64) ** 0.75
+        self.noise = np.cumsum(weight / max(weight.sum(), 1e-12))
+
+    def losses(self, epoch: int) -> Iterator[Tensor]:
+        """Yield the loss of each step of an epoch; the caller steps in between."""
+        order = numpy_generator(derive_key(self.seed, "order", epoch)).permutation(self.rows)
+        if self.mode == "full":
+            chosen = self.rows if self.truth is not None else order[: self.schedule.anchors]
+            yield self._loss(chosen, derive_key(self.seed, "step", epoch, 0))
+            return
+        size = self.schedule.batch_size
+        for index, start in enumerate(range(0, len(order), size)):
+            key = derive_key(self.seed, "step", epoch, index)
+            yield self._loss(order[start : start + size], key)
+
+    def _loss(self, targets: Rows, key: Any) -> Tensor:
+        if self.truth is None:
+            return self._walk_loss(targets, key)
+        vectors = self._encode(targets, key)
+        generator = torch_generator(derive_key(key, "classifier"))
+        wanted = self.truth.targets[torch.from_numpy(targets)]
+        return class_loss(self.net.classify(vectors, generator), wanted)
+
+    def _walk_loss(self, anchors: Rows, key: Any) -> Tensor:
+        """Return the mean of -log s(z_u z_v) - Q E_n log s(-z_u z_n) over pairs met on walks."""
+        schedule = self.schedule
+        met = walk_contexts(
+            self.graph, anchors, 1, schedule.walk_length, derive_key(key, "walks")
+        ).astype(np.int64)[:, 0]
+        sets = max(1, round(len(anchors) / schedule.contrast))
+        draw = numpy_generator(derive_key(key, "negatives"))
+        noise = np.searchsorted(self.noise, draw.random((sets, schedule.negatives)))
+        noise = np.minimum(noise, self.graph.num_nodes - 1)
+        needed, place = np.unique(
+            np.concatenate([anchors, np.maximum(met, 0).ravel(), noise.ravel()]),
+            return_inverse=True,
+        )
+        z = F.normalize(self._encode(needed, key), dim=1)
+        where = torch.from_numpy(place)
+        first, second = len(anchors), len(anchors) + met.size
+        left = z[where[:first]]
+        right = z[where[first:second]].view(len(anchors), -1, z.shape[1])
+        valid = torch.from_numpy(met >= 0)
+        scores = schedule.scale * torch.einsum("ad,akd->ak", left, right)
+        pull = -F.logsigmoid(scores)[valid]
+        others = z[where[second:]].view(sets, -1, z.shape[1])
+        push = [
+            -F.logsigmoid(-schedule.scale * part @ negative.T).mean(1)
+            for part, negative in zip(left.tensor_split(sets), others, strict=True)
+        ]
+        # Each anchor's negatives count once per positive, as if drawn anew for every pair.
+        weight = schedule.negative_weight * valid.sum(1).float()
+        pairs = valid.sum().clamp_min(1)
+        return (pull.sum() + (torch.cat(push) * weight).sum()) / pairs
+
+    def _encode(self, targets: Rows, key: Any) -> Tensor:
+        """Return the vectors of distinct targets, with dropout."""
+        schedule, net = self.schedule, self.net
+        net.train()
+        generator = torch_generator(derive_key(key, "dropout"))
+        feature_key = derive_key(key, "features")
+        edge_key = derive_key(key, "edges")
+        if self.block is not None:
+            block = self.block
+            if schedule.edge_dropout:
+                block = block.drop_edges(schedule.edge_dropout, edge_key)
+            features = self.inputs.rows(None, schedule.feature_dropout, feature_key)
+            vectors = net.encode(features, [block] * net.num_layers, generator)
+            return vectors[torch.from_numpy(targets)]
+        assert self.sampler is not None
+        last = len(schedule.fanouts) - 1
+        fanouts = [schedule.fanouts[min(i, last)] for i in range(net.num_layers)]
+        blocks = self.sampler.sample_blocks(
+            targets, fanouts, derive_key(key, "neighbors"), net.self_edge
+        )
+        if schedule.edge_dropout:
+            blocks = [b.drop_edges(schedule.edge_dropout, edge_key) for b in blocks]
+        rows = blocks[0].source_rows if blocks else targets
+        features = self.inputs.rows(rows, schedule.feature_dropout, feature_key)
+        return net.encode(features, blocks, generator)
+
+
+def _validate(net: NodeNet, graph: Graph, inputs: NodeInputs, truth: Truth) -> tuple[float, float]:
+    """Return accuracy or micro-F1 on the validation rows, then the negative loss for ties."""
+    net.eval()
+    with torch.no_grad():
+        logits = net.classify(encode_all(net, graph, inputs)[truth.validation], None)
+    return truth.score(logits)

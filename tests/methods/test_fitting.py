@@ -1,0 +1,282 @@
+"""From a graph and settings to a fit: the plan, the refusals, what is kept from training."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+
+from graphham.config.settings import make_config
+from graphham.errors import InputError
+from graphham.graph.graph import Labels, build_graph
+from graphham.graph.store import open_store, write_store
+from graphham.methods.fitting import _make_model, fit_graph, fit_to_run, start_parameters
+from graphham.model.inputs import fit_inputs
+from graphham.training.resolve import _by_size, default_groups, estimate_memory, plan_fit
+from graphham.training.trainer import Silent
+from tests.reference.graphs import (
+    multi_labelled,
+    planted,
+    relinked,
+    small_config,
+    with_features,
+    without_features,
+)
+
+GRAPH = planted().graph
+
+
+def shuffled_labels(graph, rows=None):
+    """The same graph with the labels of some rows (all when not given) permuted."""
+    codes = graph.labels.codes.copy()
+    rows = np.arange(len(codes)) if rows is None else rows
+    codes[rows] = np.random.default_rng(0).permutation(codes[rows])
+    return replace(graph, labels=Labels(graph.labels.classes, codes=codes))
+
+
+@pytest.mark.parametrize("task", ["embed", "classify"])
+@pytest.mark.parametrize("preset", ["default", "paper"])
+def test_a_plan_leaves_nothing_open_and_stands(task, preset):
+    plan = plan_fit(GRAPH, make_config({"task": task}, preset=preset))
+    config = plan.config
+    assert config.groups is not None
+    assert config.train.batch in ("full", "sampled")
+    assert None not in (config.train.feature_dropout, config.train.edge_dropout)
+    assert config.loss.context_table == plan.table != "auto"
+    assert make_config(config.to_dict()) == config
+    assert plan_fit(GRAPH, config).config == config
+    text = "\n".join(plan.lines())
+    for word in (task, preset, " > ".join(map(str, config.groups)), "GiB", "epochs"):
+        assert word in text
+
+
+def test_groups_are_chosen_from_size_or_from_classes_but_never_from_labels_when_embedding():
+    embed, classify = (make_config({"task": task}) for task in ("embed", "classify"))
+    assert default_groups(GRAPH, embed)[0] == default_groups(replace(GRAPH, labels=None), embed)[0]
+    assert default_groups(GRAPH, classify)[0] == (14, 6)
+    assert default_groups(GRAPH, make_config({"layers": 3, "dim": 96}))[0][-1] == 4
+    assert len(default_groups(GRAPH, make_config({"layers": 1}))[0]) == 1
+    tiny = build_graph([0, 1], [1, 2], 3)
+    assert default_groups(tiny, embed)[0] == (3, 2)
+    many = Labels(tuple(range(90)), codes=(np.arange(180) % 90).astype("i4"))
+    assert default_groups(replace(GRAPH, labels=many), classify)[0] == (154, 64)
+
+
+@pytest.mark.parametrize(
+    ("graph", "settings", "words"),
+    [
+        (build_graph([], [], 1), {}, "1 node"),
+        (build_graph([], [], 5), {}, "no edges"),
+        (build_graph([2], [2], 5), {}, "no edges"),
+        (GRAPH, {"groups": (181, 5)}, "181 groups .* only 180 nodes"),
+        (replace(GRAPH, labels=None), {"task": "classify"}, "needs labels"),
+        (GRAPH, {"loss.context_table": "full"}, "loss.context = 'skipgram'"),
+        (GRAPH, {"inputs.diffusion_steps": 0}, "diffusion_steps"),
+        (GRAPH, {"model.membership_input": "state"}, "model.nesting"),
+        (GRAPH, {"model.group_score": "additive"}, "additive group score"),
+        (GRAPH, {"inputs.scaling": "standard"}, "sparse table"),
+        (
+            replace(GRAPH, labels=Labels(("a",), codes=np.full(180, -1, "i4"))),
+            {"task": "classify"},
+            "no label is left",
+        ),
+    ],
+)
+def test_what_does_not_fit_together_is_refused_in_one_sentence(graph, settings, words):
+    with pytest.raises(InputError, match=words) as caught:
+        fit_graph(graph, make_config(settings))
+    assert "\n" not in str(caught.value)
+
+
+def test_features_that_are_not_numbers_are_refused():
+    x = np.ones((180, 2), dtype=np.float32)
+    x[17, 1] = np.nan
+    with pytest.raises(InputError, match="node 17"):
+        fit_graph(with_features(GRAPH, x), small_config())
+
+
+def test_memory_decides_between_the_whole_graph_and_samples():
+    roomy = plan_fit(GRAPH, small_config())
+    tight = plan_fit(GRAPH, small_config({"train.memory_gib": 0.1}))
+    assert (roomy.config.train.batch, tight.config.train.batch) == ("full", "sampled")
+    assert "sampled neighbours" in "\n".join(tight.lines())
+    forced = plan_fit(GRAPH, small_config({"train.memory_gib": 0.1, "train.batch": "full"}))
+    assert forced.config.train.batch == "full"
+
+
+def test_the_estimate_grows_with_everything_that_takes_memory():
+    config = plan_fit(GRAPH, small_config()).config
+    base = estimate_memory(GRAPH, config, (6, 2))
+    for more in (
+        estimate_memory(planted(2000).graph, config, (6, 2)),
+        estimate_memory(GRAPH, config, (600, 200)),
+        estimate_memory(GRAPH, make_config({"groups": (6, 2), "dim": 512}), (6, 2)),
+        estimate_memory(GRAPH, small_config({"model.heads": 8}), (6, 2)),
+        estimate_memory(with_features(GRAPH, np.zeros((180, 9000), np.float32)), config, (6, 2)),
+    ):
+        assert more > base
+    # A large graph by samples takes less than whole.
+    large = relinked(GRAPH, extra=3_000_000)
+    sampled = plan_fit(large, small_config({"train.batch": "sampled"})).memory_bytes
+    assert sampled < plan_fit(large, small_config({"train.batch": "full"})).memory_bytes
+
+
+def test_context_tables_are_chosen_by_size(monkeypatch):
+    config = small_config({"loss.context": "skipgram"})
+    assert plan_fit(GRAPH, config).table == "full"
+    monkeypatch.setattr("graphham.training.resolve._FULL_TABLE_BYTES", 1000)
+    assert plan_fit(GRAPH, config).table == "factored"
+    assert plan_fit(GRAPH, small_config()).table == "inductive"
+
+
+def test_dropout_falls_with_size_within_bounds():
+    rates = [_by_size(n, 0.8, 0.5, 0.2) for n in (2, 100, 2708, 20_000, 10**7)]
+    assert rates[:3] == [0.8, 0.8, 0.8]
+    assert rates[2] > rates[3] > rates[4] == 0.2
+
+
+@pytest.mark.parametrize("batch", ["full", "sampled"])
+def test_labels_do_not_shape_an_embedding(batch):
+    config = small_config({"train.batch": batch, "train.batch_size": 64})
+    one, other = (fit_graph(graph, config) for graph in (GRAPH, shuffled_labels(GRAPH)))
+    np.testing.assert_array_equal(one.result.embedding, other.result.embedding)
+    for level in range(2):
+        np.testing.assert_array_equal(one.result.groups[level], other.result.groups[level])
+    # They only describe the groups afterwards.
+    assert one.summary["metrics"]["nmi_1"] != other.summary["metrics"]["nmi_1"]
+    bare = fit_graph(replace(GRAPH, labels=None), config)
+    np.testing.assert_array_equal(bare.result.embedding, one.result.embedding)
+
+
+def test_labels_of_test_nodes_do_not_shape_a_classifier():
+    rng = np.random.default_rng(1)
+    order = rng.permutation(180)
+    train, validation, test = order[:90], order[90:120], order[120:]
+    config = small_config({"task": "classify"})
+    fits = [
+        fit_graph(graph, config, train_rows=train, validation_rows=validation)
+        for graph in (GRAPH, shuffled_labels(GRAPH, test))
+    ]
+    np.testing.assert_array_equal(fits[0].result.embedding, fits[1].result.embedding)
+    assert fits[0].result.prediction.values() == fits[1].result.prediction.values()
+    assert fits[0].history[-1]["class"] == fits[1].history[-1]["class"]
+    other = fit_graph(
+        shuffled_labels(GRAPH, train), config, train_rows=train, validation_rows=validation
+    )
+    assert not np.array_equal(other.result.embedding, fits[0].result.embedding)
+
+
+def test_predictions_are_in_the_users_own_values():
+    named = Labels(tuple("uvwxyz"), codes=GRAPH.labels.codes)
+    fitted = fit_graph(replace(GRAPH, labels=named), small_config({"task": "classify"}))
+    assert set(fitted.result.prediction.values()) <= set("uvwxyz")
+    assert fitted.summary["model"]["classes"] == list("uvwxyz")
+    codes = [10, 20, 30, 40, 50, 60]
+    numbered = Labels(tuple(codes), codes=GRAPH.labels.codes)
+    fitted = fit_graph(replace(GRAPH, labels=numbered), small_config({"task": "classify"}))
+    assert set(fitted.result.prediction.values()) <= set(codes)
+
+
+def test_the_summary_can_be_written_and_tells_cost_and_quality():
+    fitted = fit_graph(multi_labelled(GRAPH), small_config({"task": "classify"}))
+    summary = json.loads(json.dumps(fitted.summary))
+    assert summary["metrics"]["nesting"] == pytest.approx(1)
+    assert 0 <= summary["metrics"]["nesting_evidence"] <= 1
+    assert summary["cost"]["peak_memory_bytes"] > 1 << 20
+    assert summary["cost"]["seconds"] >= summary["training"]["seconds"] > 0
+    assert summary["graph"]["nodes"] == 180
+    assert summary["training"]["epochs"] == 6
+    assert summary["versions"]["torch"]
+    assert fitted.status == "complete"
+
+
+def test_held_out_links_only_decide_when_to_stop():
+    settings = {"train.validation_edges": 0.2, "train.evaluate_every": 1}
+    fitted = fit_graph(GRAPH, small_config(settings))
+    assert fitted.graph is GRAPH
+    assert 0.5 < fitted.summary["training"]["validation"] <= 1
+    again = fitted.encoder.read(GRAPH, fitted.encoder.features.apply(GRAPH))
+    np.testing.assert_array_equal(again.embedding, fitted.result.embedding)
+    # One edge is kept, or nothing would be left to train on.
+    pair = fit_graph(build_graph([0], [1], 2), make_config({"train.epochs": 2, "dim": 4}, settings))
+    assert pair.summary["training"]["validation"] is None
+
+
+def test_groups_start_near_nodes_of_a_very_wide_table():
+    """A hundred thousand columns: nothing of that size squared may be made."""
+    rng = np.random.default_rng(0)
+    x = sp.random(180, 100_000, 1e-4, "csr", np.float32, rng)
+    graph = with_features(GRAPH, x)
+    plan = plan_fit(graph, small_config({"preset": "paper"}))
+    features, inputs, lead = fit_inputs(graph, plan.config.inputs, 0)
+    model, _ = _make_model(graph, plan.config, features, inputs, plan.table)
+    start_parameters(model, inputs, graph, lead)
+    vectors = model.layer(0).group_embedding.detach().numpy()
+    scaled = sp.csr_matrix(
+        (inputs.features.values, inputs.features.indices, inputs.features.indptr), x.shape
+    )
+    cosines = vectors @ scaled.T
+    cosines /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    assert (cosines.max(1) > 0.95).all()
+    spread = model.layer(0).affinities(inputs.rows(None)).std().detach()
+    assert float(spread) == pytest.approx(1, abs=0.05)
+
+
+def test_random_groups_on_request():
+    config = small_config({"model.group_init": "random"})
+    one = fit_graph(GRAPH, config)
+    two = fit_graph(GRAPH, config)
+    np.testing.assert_array_equal(one.result.embedding, two.result.embedding)
+
+
+def test_a_run_is_resumed_on_its_own_graph_only(tmp_path):
+    class Stop(Silent):
+        def on_epoch(self, epoch, record):
+            raise KeyboardInterrupt
+
+    fit_to_run(GRAPH, small_config(), tmp_path / "run", listener=Stop())
+    other = GRAPH.without_edges(GRAPH.edge_list()[:3])
+    with pytest.raises(InputError, match="started on another graph"):
+        fit_to_run(other, small_config(), tmp_path / "run", resume=True)
+    # Its own settings win over those given now.
+    run = fit_to_run(GRAPH, small_config({"train.epochs": 2}), tmp_path / "run", resume=True)
+    assert len(run.metrics) == 6
+    with pytest.raises(InputError, match="finished"):
+        fit_to_run(GRAPH, small_config(), tmp_path / "run", resume=True)
+    with pytest.raises(InputError, match="exists already"):
+        fit_to_run(GRAPH, small_config(), tmp_path / "run")
+    replaced = fit_to_run(GRAPH, small_config({"seed": 5}), tmp_path / "run", overwrite=True)
+    assert replaced.config["seed"] == 5
+
+
+def test_the_config_of_a_run_repeats_it(tmp_path):
+    run = fit_to_run(without_features(GRAPH), small_config({"seed": 3}), tmp_path / "one")
+    again = fit_to_run(without_features(GRAPH), make_config(run.config), tmp_path / "two")
+    assert again.config == run.config
+    np.testing.assert_array_equal(again.embedding, run.embedding)
+
+
+@pytest.mark.parametrize("batch", ["full", "sampled"])
+def test_a_memory_mapped_store_trains_like_the_graph_it_came_from(batch, tmp_path):
+    config = small_config({"train.batch": batch, "train.batch_size": 64})
+    half = with_features(GRAPH, GRAPH.features.toarray().astype(np.float16))
+    for name, graph in (("words", GRAPH), ("dense", half), ("none", without_features(GRAPH))):
+        write_store(graph, tmp_path / name)
+        stored = fit_graph(open_store(tmp_path / name), config).result
+        np.testing.assert_array_equal(stored.embedding, fit_graph(graph, config).result.embedding)
+
+
+def test_a_bad_plan_leaves_no_folder(tmp_path):
+    with pytest.raises(InputError):
+        fit_to_run(GRAPH, small_config({"groups": (500, 2)}), tmp_path / "run")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_torch_keeps_its_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    fit_graph(GRAPH, small_config({"train.epochs": 1}))
+    assert torch.get_num_threads() == 2
+    torch.set_num_threads(before)
