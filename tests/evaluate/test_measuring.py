@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from graphham.errors import InputError
-from graphham.evaluate import choosing
+from graphham.evaluate import tuning as choosing
 from graphham.evaluate.candidates import uniform_queries
-from graphham.evaluate.choosing import choose, merge
 from graphham.evaluate.classify import measure_classification
 from graphham.evaluate.links import as_pairs, measure_links
 from graphham.evaluate.splits import edge_split, node_split
+from graphham.evaluate.tuning import choose, merge
 from graphham.graph.graph import Graph, Labels
 from graphham.graph.planted import planted_hierarchy
 from graphham.methods.base import Method

@@ -7,7 +7,8 @@ import pytest
 
 from graphham.errors import InputError
 from graphham.evaluate.cells import Cell, CellStore
-from graphham.evaluate.figures import (
+from graphham.evaluate.hierarchy_peers import PEERS
+from graphham.evaluate.paper_figures import (
     cooccurrence_figure,
     gap_figure,
     map_figure,
@@ -15,7 +16,6 @@ from graphham.evaluate.figures import (
     surface_figure,
     surfaces,
 )
-from graphham.evaluate.hierarchy_peers import PEERS
 from graphham.evaluate.reproduce import reproduce
 from graphham.evaluate.results import results_text, write_results
 from graphham.evaluate.studies import load_study, settings_for, study_names

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from graphham.config.settings import make_config
-from graphham.evaluate.cases import planted_graph
+from graphham.evaluate.planted_cases import planted_graph
 from graphham.graph.graph import Graph, Labels
 from graphham.io.adapters import as_graph
 from graphham.training.label_checks import link_agreement

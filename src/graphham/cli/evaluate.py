@@ -261,7 +261,7 @@ def _run(
         if kind not in method_class(name).tasks:
             raise InputError(f"the method {name} does not serve {kind}; see 'graphham methods'")
     from graphham.cli.fit import read_and_report
-    from graphham.evaluate.comparing import compare_methods
+    from graphham.evaluate.comparison import compare_methods
 
     screen = Screen(quiet)
     graph = read_and_report(screen, source, options)

@@ -11,11 +11,11 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from graphham.errors import InputError
-from graphham.evaluate.choosing import Choice, choose
-from graphham.evaluate.hierarchies import method_hierarchy
+from graphham.evaluate.fit_cache import Fits, classified
+from graphham.evaluate.hierarchy_scores import method_hierarchy
 from graphham.evaluate.metrics import class_metrics, label_metrics
-from graphham.evaluate.sharing import Fits, classified
 from graphham.evaluate.splits import NodeSplit, as_separate_labels, hide_labels, node_split
+from graphham.evaluate.tuning import Choice, choose
 from graphham.graph.graph import Graph, Labels
 from graphham.training.multilabel import take_as_many
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from graphham.evaluate.cases import COARSE, FINE, is_planted, planted_graph
 from graphham.evaluate.cells import Cell, Record
 from graphham.evaluate.classify import Arrays
-from graphham.evaluate.hierarchies import dendrogram_purity, hierarchy_scores, level_arrays
 from graphham.evaluate.hierarchy_peers import PEERS, peer_hierarchy
+from graphham.evaluate.hierarchy_scores import dendrogram_purity, hierarchy_scores, level_arrays
+from graphham.evaluate.planted_cases import COARSE, FINE, is_planted, planted_graph
 from graphham.graph.graph import Graph, Labels
 from graphham.results.scores import label_scores
 

@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from graphham.evaluate.candidates import NEGATIVES, hard_queries, uniform_queries
-from graphham.evaluate.choosing import choose
 from graphham.evaluate.classify import Arrays, Record, choice_record
-from graphham.evaluate.hierarchies import method_hierarchy
+from graphham.evaluate.fit_cache import Fits, embedded
+from graphham.evaluate.hierarchy_scores import method_hierarchy
 from graphham.evaluate.metrics import SCALE, link_metrics
-from graphham.evaluate.sharing import Fits, embedded
 from graphham.evaluate.splits import edge_split
+from graphham.evaluate.tuning import choose
 from graphham.graph.graph import Graph
 from graphham.sampling.keys import derive_key
 

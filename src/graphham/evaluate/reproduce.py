@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphham.errors import InputError
 from graphham.evaluate.cells import Cell, CellStore, Record
-from graphham.evaluate.figures import (
+from graphham.evaluate.paper_figures import (
     cooccurrence_figure,
     gap_figure,
     map_figure,

@@ -265,7 +265,7 @@ def _stability_table(records: list[Record]) -> Table:
 
 
 def _surface_tables(records: list[Record]) -> list[Table]:
-    from graphham.evaluate.figures import surfaces
+    from graphham.evaluate.paper_figures import surfaces
 
     tables = []
     for surface in surfaces(records):

@@ -20,7 +20,7 @@ import graphham
 from graphham.errors import InputError
 from graphham.evaluate.cells import Cell, CellStore, Record
 from graphham.evaluate.classify import Arrays
-from graphham.evaluate.sharing import Fits, together
+from graphham.evaluate.fit_cache import Fits, together
 from graphham.system.atomic import remove_folder
 from graphham.system.console import clock
 
@@ -74,7 +74,7 @@ def measure(
 
         return measure_links(graph, cell.method, hard=cell.protocol == "hard", **common)
     if cell.kind == "portrait":
-        from graphham.evaluate.portraits import measure_portrait
+        from graphham.evaluate.figure_data import measure_portrait
 
         return measure_portrait(cell, graph, place)
     if cell.kind == "facts":
@@ -87,7 +87,7 @@ def measure(
 @functools.lru_cache(maxsize=2)
 def load_graph(name: str, seed: int = 0) -> Graph:
     """Return a dataset or, for the seed, a planted graph by name."""
-    from graphham.evaluate.cases import is_planted, planted_graph
+    from graphham.evaluate.planted_cases import is_planted, planted_graph
 
     if is_planted(name):
         return planted_graph(name, seed)[0]
@@ -129,7 +129,7 @@ def run_cells(
     A stop by Ctrl-C discards the cell under way and leaves all others. A cell whose input cannot be
     used is stored as refused, with the reason; one that fails unexpectedly is reported and tried
     again next time, and the others go on. Cells that need the same fit are measured one after the
-    other by one process, which makes it once (see :mod:`graphham.evaluate.sharing`).
+    other by one process, which makes it once (see :mod:`graphham.evaluate.fit_cache`).
 
     Args:
         cells: What to measure.

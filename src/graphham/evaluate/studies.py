@@ -11,8 +11,8 @@ from typing import Any
 
 from graphham.errors import InputError
 from graphham.evaluate.cells import Cell
-from graphham.evaluate.choosing import merge
 from graphham.evaluate.splits import num_folds
+from graphham.evaluate.tuning import merge
 
 SETTINGS = "settings"
 _BLOCK_KEYS = {

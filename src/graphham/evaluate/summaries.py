@@ -14,7 +14,7 @@ from typing import Any
 
 from graphham.errors import InputError
 from graphham.evaluate.cells import Cell, CellStore, Record, rounded
-from graphham.evaluate.hierarchies import stability
+from graphham.evaluate.hierarchy_scores import stability
 from graphham.system.atomic import write_bytes
 
 FORMAT = "graphham-summary"

@@ -10,14 +10,14 @@ from scipy.cluster.hierarchy import linkage
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
 from graphham.errors import InputError
-from graphham.evaluate.cases import CASES, planted_graph
-from graphham.evaluate.hierarchies import (
+from graphham.evaluate.hierarchy_peers import peer_hierarchy
+from graphham.evaluate.hierarchy_scores import (
     dendrogram_purity,
     hierarchy_scores,
     stability,
     tree_purity,
 )
-from graphham.evaluate.hierarchy_peers import peer_hierarchy
+from graphham.evaluate.planted_cases import CASES, planted_graph
 from graphham.graph.planted import planted_hierarchy
 from graphham.results.scores import nesting_score
 

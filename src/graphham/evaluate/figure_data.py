@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from graphham.evaluate.cells import Cell, Record
 from graphham.evaluate.classify import Arrays
-from graphham.evaluate.hierarchies import hierarchy_scores, level_arrays
+from graphham.evaluate.hierarchy_scores import hierarchy_scores, level_arrays
 from graphham.graph.graph import Graph
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from graphham.evaluate.cells import Cell, CellStore, Record, lock_file, rounded
+from graphham.evaluate.fit_cache import Fits, group_of, together
 from graphham.evaluate.running import measure, run_cells
-from graphham.evaluate.sharing import Fits, group_of, together
 from graphham.graph.planted import planted_hierarchy
 from graphham.methods.base import Method
 from graphham.methods.registry import method_rows
