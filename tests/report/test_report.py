@@ -13,7 +13,7 @@ from graphham.cli import main
 from graphham.errors import InputError
 from graphham.report import RunView, figures, plotlyjs, write_report
 from graphham.report.palette import group_colors, spread
-from graphham.report.text import one_line, plot_text
+from graphham.report.safe_text import one_line, plot_text
 from graphham.results.compare import compare_runs, write_comparison
 from graphham.results.run_writer import Run, start_run
 from tests.hostile import ATTACKS, write_hostile_run

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphham.errors import InputError
-from graphham.report.text import need
+from graphham.report.safe_text import need
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphham.errors import InputError
 from graphham.explore.answers import Explorer
-from graphham.report.text import need
+from graphham.report.safe_text import need
 
 need("fastapi", "the explorer")
 

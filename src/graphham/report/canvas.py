@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from graphham.report.palette import BASE
-from graphham.report.text import need
+from graphham.report.safe_text import need
 from graphham.report.view import RunView
 from graphham.results.run_folder import Run
 

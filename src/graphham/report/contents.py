@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from graphham.report.text import one_line
+from graphham.report.safe_text import one_line
 from graphham.report.view import RunView
 from graphham.results.describe import boundary_table
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import graphham
 from graphham.errors import InputError
 from graphham.report.plotlyjs import plotly_source
-from graphham.report.text import need, one_line
+from graphham.report.safe_text import need, one_line
 from graphham.report.view import BOUNDARY_SHARE, RunView
 from graphham.results.run_folder import DERIVED
 from graphham.system.atomic import replacing

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from graphham.errors import InputError
 from graphham.report.canvas import SHORT, AnyRun, blank_figure, go
 from graphham.report.palette import FIRMNESS, UNKNOWN
-from graphham.report.text import plot_text
+from graphham.report.safe_text import plot_text
 from graphham.report.view import RunView
 
 if TYPE_CHECKING:

@@ -200,7 +200,7 @@ def write_comparison(found: Comparison, out: str | Path) -> Path:
 
 def comparison_page(found: Comparison) -> str:
     """Return the comparison as the text of one self-contained page."""
-    from graphham.report.text import need, one_line
+    from graphham.report.safe_text import need, one_line
 
     need("plotly", "the page")
     from graphham.report.figures import comparison_flow
