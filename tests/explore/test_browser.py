@@ -9,9 +9,9 @@ import pyarrow.csv as csv
 import pyarrow.parquet as pq
 import pytest
 
-from graphham.explore import answers
-from graphham.explore.export import export_static
+from graphham.explore import queries as answers
 from graphham.explore.launch import RunningExplorer
+from graphham.explore.static_copy import export_static
 from graphham.report import write_report
 from graphham.results.run_folder import Run
 from tests.hostile import ATTACKS

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from graphham.errors import InputError
-from graphham.explore.door import Door
+from graphham.explore.guard import Door
 from graphham.explore.launch import RunningExplorer, serve
 from graphham.results.run_folder import Run
 
@@ -251,7 +251,7 @@ def test_a_run_is_read_without_pandas_which_stays_to_be_had(small_run: Path) -> 
 import sys
 from graphham.explore.launch import spare_pandas
 spare_pandas()
-from graphham.explore.answers import Explorer
+from graphham.explore.queries import Explorer
 explorer = Explorer({str(small_run)!r})
 explorer.overview(), explorer.points(), explorer.node(0, waits=False)
 print("pandas" in sys.modules)

@@ -77,7 +77,7 @@ def explore(
     screen = Screen()
     given = _open_graph(graph)
     if export is not None:
-        from graphham.explore.export import export_static
+        from graphham.explore.static_copy import export_static
 
         folder = export_static(run, export, given)
         screen.say("Wrote", f"{folder}; open {folder / 'index.html'} in any browser")

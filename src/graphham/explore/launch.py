@@ -18,8 +18,8 @@ from graphham.report.safe_text import need
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from graphham.explore.answers import Explorer
-    from graphham.explore.door import App
+    from graphham.explore.guard import App
+    from graphham.explore.queries import Explorer
     from graphham.graph.graph import Graph
     from graphham.results.run_folder import Run
 
@@ -192,7 +192,7 @@ class _Veil:
 def _make_server(port: int, answers: Future[App]) -> Any:
     import uvicorn
 
-    from graphham.explore.door import Door
+    from graphham.explore.guard import Door
 
     config = uvicorn.Config(
         Door(port, answers),
@@ -206,7 +206,7 @@ def _make_server(port: int, answers: Future[App]) -> Any:
 
 
 def _read(run: Run | str | Path, graph: Graph | None, answers: Future[App]) -> Explorer:
-    from graphham.explore.answers import Explorer
+    from graphham.explore.queries import Explorer
     from graphham.explore.server import make_app
 
     explorer = Explorer(run, graph)

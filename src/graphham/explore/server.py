@@ -6,7 +6,7 @@ import io
 from typing import TYPE_CHECKING, Any
 
 from graphham.errors import InputError
-from graphham.explore.answers import Explorer
+from graphham.explore.queries import Explorer
 from graphham.report.safe_text import need
 
 need("fastapi", "the explorer")

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from graphham.errors import InputError
-from graphham.explore.attention import AttentionCache
-from graphham.explore.choosing import attribute_rows, chosen_rows, group_rows
-from graphham.explore.wire import pack
+from graphham.explore.attention_columns import AttentionCache
+from graphham.explore.binary_columns import pack
+from graphham.explore.selection import attribute_rows, chosen_rows, group_rows
 from graphham.readout.neighbors import nearest_to
 from graphham.report.view import BOUNDARY_SHARE, RunView
 from graphham.results.describe import feature_name, features_of

@@ -16,9 +16,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphham.errors import InputError
-from graphham.explore.answers import Explorer
-from graphham.explore.door import PLOTLY, static_files
-from graphham.explore.wire import pack, shares
+from graphham.explore.binary_columns import pack, shares
+from graphham.explore.guard import PLOTLY, static_files
+from graphham.explore.queries import Explorer
 from graphham.readout.neighbors import all_nearest
 from graphham.report.html import script_json
 from graphham.report.plotlyjs import plotly_path

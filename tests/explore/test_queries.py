@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from graphham.errors import InputError
-from graphham.explore.answers import Explorer
-from graphham.explore.choosing import inside_polygon
-from graphham.explore.door import static_files
-from graphham.explore.export import MODULES, bundle, export_static
-from graphham.explore.wire import pack, unpack
+from graphham.explore.binary_columns import pack, unpack
+from graphham.explore.guard import static_files
+from graphham.explore.queries import Explorer
+from graphham.explore.selection import inside_polygon
+from graphham.explore.static_copy import MODULES, bundle, export_static
 from graphham.results.run_folder import Run
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
@@ -72,7 +72,7 @@ def test_what_is_chosen_comes_back_as_a_table(small_run: Path) -> None:
 def test_attentions_of_a_large_graph_wait_for_a_question(
     small_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from graphham.explore import attention
+    from graphham.explore import attention_columns as attention
 
     quick = Explorer(small_run).node(3)["layers"]
     monkeypatch.setattr(attention, "QUICK", 100)
