@@ -87,7 +87,7 @@ def make_encoder(graph: Any, settings: dict[str, Any]) -> tuple[Any, Any]:
     from graphham.config.settings import make_config
     from graphham.model.inputs import fit_inputs
     from graphham.model.network import GraphHAMNet
-    from graphham.readout.encoder import Encoder
+    from graphham.results.encoder import Encoder
     from graphham.sampling.keys import torch_generator
     from graphham.training.resolve import plan_fit
 

@@ -28,8 +28,8 @@ from graphham.graph.store import open_store
 from graphham.methods.fitting import _make_model, start_parameters
 from graphham.model.group_seeding import Seeds
 from graphham.model.inputs import fit_inputs
-from graphham.readout.encoder import Encoder
 from graphham.readout.layerwise import LayerWise
+from graphham.results.encoder import Encoder
 from graphham.system.threads import single_threaded
 from graphham.training.resolve import plan_fit
 from graphham.training.trainer import Trainer

@@ -28,7 +28,7 @@ from graphham.graph.store import is_store, open_store, write_store
 from graphham.methods.fitting import _make_model, peak_memory, start_parameters
 from graphham.model.inputs import fit_inputs
 from graphham.model.network import Batch
-from graphham.readout.encoder import Encoder
+from graphham.results.encoder import Encoder
 from graphham.results.run_writer import resume_run, start_run
 from graphham.results.scores import label_scores
 from graphham.sampling.keys import derive_key, numpy_generator

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from graphham.datasets import load_dataset
+    from graphham.datasets.open_source import as_graph
     from graphham.errors import InputError
     from graphham.estimator import GraphHAM
     from graphham.graph.graph import Graph
     from graphham.graph.planted import planted_hierarchy
     from graphham.io import read_graph
-    from graphham.io.adapters import as_graph
     from graphham.model.attention import MembershipAttention
     from graphham.results.run_folder import Run
 
@@ -44,7 +44,7 @@ _HOMES = {
     "InputError": "graphham.errors",
     "MembershipAttention": "graphham.model.attention",
     "Run": "graphham.results.run_folder",
-    "as_graph": "graphham.io.adapters",
+    "as_graph": "graphham.datasets.open_source",
     "load_dataset": "graphham.datasets",
     "planted_hierarchy": "graphham.graph.planted",
     "read_graph": "graphham.io",

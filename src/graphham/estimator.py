@@ -15,14 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from graphham.config.settings import make_config
+from graphham.datasets.open_source import as_graph
 from graphham.errors import InputError
 from graphham.graph.graph import Graph
 from graphham.graph.ids import NodeIds
-from graphham.io.adapters import as_graph
 from graphham.methods.fitting import Fitted, fit_graph
 from graphham.model.inputs import NodeInputs
-from graphham.readout.encoder import Encoder, known_rows, node_attention
 from graphham.results.describe import boundary_table, groups_table
+from graphham.results.encoder import Encoder, known_rows, node_attention
 from graphham.results.explain import Explanation, explain_node
 from graphham.results.hierarchy import Hierarchy
 from graphham.results.result import FitResult

@@ -120,7 +120,7 @@ def test_a_large_run_sends_a_sample_and_whole_windows(small_run: Path) -> None:
 
 
 def test_a_node_is_explained_as_the_model_explains_it(small_run: Path) -> None:
-    from graphham.readout.encoder import Encoder, node_attention
+    from graphham.results.encoder import Encoder, node_attention
 
     explorer, run = Explorer(small_run), Run.open(small_run)
     graph, row = run.graph(), 17

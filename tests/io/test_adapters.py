@@ -15,12 +15,13 @@ import pytest
 import scipy.sparse as sp
 import torch
 
+from graphham.datasets.open_source import as_graph
 from graphham.errors import InputError
 from graphham.graph.graph import Graph, Labels, build_graph
 from graphham.graph.ids import NodeIds
 from graphham.graph.store import write_store
 from graphham.io import edge_table
-from graphham.io.adapters import as_graph, to_networkx, to_pyg
+from graphham.io.adapters import to_networkx, to_pyg
 
 
 def pairs(graph: Graph) -> set[tuple[object, object]]:

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphham.cli.options import GraphOptions, attach_tables
+from graphham.datasets.open_source import as_graph
 from graphham.errors import InputError
 from graphham.graph.graph import Graph, build_graph
 from graphham.graph.ids import NodeIds
 from graphham.io import attach_features, attach_labels, describe, read_graph, split_spec
-from graphham.io.adapters import as_graph
 
 
 def put(folder: Path, name: str, content: str | bytes) -> Path:

@@ -21,7 +21,7 @@ from graphham.methods.sage import GraphSAGE, SageLayer, SageNet
 from graphham.methods.scaled_features import fit_features
 from graphham.model.inputs import FeatureRows
 from graphham.sampling.keys import torch_generator
-from graphham.training.objective import Truth
+from graphham.training.supervision import Truth
 
 
 @st.composite

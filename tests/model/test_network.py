@@ -16,7 +16,8 @@ from graphham.model.membership import combine_levels
 from graphham.model.network import Batch, GraphHAMNet
 from graphham.sampling.sampler import NeighborSampler
 from graphham.training.batches import Batches
-from graphham.training.objective import Truth, loss_parts, total_loss
+from graphham.training.objective import loss_parts, total_loss
+from graphham.training.supervision import Truth
 from tests.reference import model as slow
 from tests.reference.graphs import random_graph
 

@@ -13,10 +13,11 @@ from graphham.errors import InputError
 from graphham.graph.graph import Part
 from graphham.graph.mapped_features import MappedFeatures, column_moments, leading_directions
 from graphham.graph.planted import planted_hierarchy
+from graphham.graph.spans import span_of
 from graphham.graph.store import open_store, verify_store, write_store
 from graphham.graph.store_parts import is_split, open_part, split_store
 from graphham.parallel.partitioned_graph import SplitFeatures, SplitSampler, split_moments
-from graphham.parallel.ranks import Ranks, span_of
+from graphham.parallel.ranks import Ranks
 from graphham.sampling.sampler import NeighborSampler, sample_negatives, walk_contexts
 
 NODES = 300

@@ -7,8 +7,9 @@ import torch
 from graphham.graph.graph import build_graph
 from graphham.methods.fitting import fit_graph
 from graphham.parallel.ranks import Ranks
-from graphham.readout.encoder import ROUNDS, full_batch
 from graphham.readout.layerwise import LayerWise
+from graphham.readout.whole_graph import full_batch
+from graphham.results.encoder import ROUNDS
 from tests.reference.graphs import planted, relinked, small_config, with_features
 
 GRAPH = planted().graph

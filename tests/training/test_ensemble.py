@@ -8,14 +8,14 @@ import scipy.sparse as sp
 import torch
 
 from graphham.config.settings import make_config
+from graphham.datasets.open_source import as_graph
 from graphham.graph.graph import Graph, Labels
 from graphham.graph.neighborhoods import Block
-from graphham.io.adapters import as_graph
 from graphham.methods.fitting import fit_graph
 from graphham.model.inputs import NodeInputs
-from graphham.readout.encoder import Encoder
+from graphham.results.encoder import Encoder
 from graphham.training.ensemble import Opinion, Opinions, View
-from graphham.training.objective import Truth
+from graphham.training.supervision import Truth
 
 
 def two_sided(nodes: int = 400, seed: int = 0) -> tuple[Graph, Truth]:

@@ -7,12 +7,12 @@ import pytest
 import scipy.sparse as sp
 
 from graphham.config.settings import make_config
+from graphham.datasets.open_source import as_graph
 from graphham.evaluate.planted_cases import planted_graph
 from graphham.graph.graph import Graph, Labels
-from graphham.io.adapters import as_graph
 from graphham.training.label_checks import link_agreement
-from graphham.training.objective import Truth
 from graphham.training.resolve import plan_fit
+from graphham.training.supervision import Truth
 
 
 def ring(same: bool, nodes: int = 300) -> Graph:

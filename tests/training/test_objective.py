@@ -16,10 +16,11 @@ from graphham.model.group_seeding import find_seeds
 from graphham.model.inputs import fit_inputs
 from graphham.model.losses import balance_loss, constraint_loss, entropy_loss, seed_loss
 from graphham.model.membership import one_hot_straight_through
-from graphham.readout.encoder import full_batch, level_states
+from graphham.readout.whole_graph import full_batch, level_states
 from graphham.training.batches import Batches
-from graphham.training.objective import Truth, loss_parts, total_loss
+from graphham.training.objective import loss_parts, total_loss
 from graphham.training.resolve import plan_fit
+from graphham.training.supervision import Truth
 from tests.reference import model as slow
 from tests.reference.graphs import (
     multi_labelled,

@@ -8,12 +8,12 @@ import scipy.sparse as sp
 import torch
 from sklearn.linear_model import LogisticRegression
 
+from graphham.datasets.open_source import as_graph
 from graphham.graph.graph import Graph, Labels
 from graphham.graph.neighborhoods import Block
-from graphham.io.adapters import as_graph
 from graphham.model.inputs import NodeInputs
-from graphham.training.objective import Truth
 from graphham.training.spectral_member import _STEPS, Outline, _planes, mixed_averages
+from graphham.training.supervision import Truth
 
 
 def blobs(nodes: int = 300, noise: int = 200, seed: int = 0) -> tuple[Graph, NodeInputs]:

@@ -17,7 +17,7 @@ from graphham.methods.network_training import NodeNet
 from graphham.methods.network_training import _validate as validated
 from graphham.methods.scaled_features import fit_features
 from graphham.training.multilabel import take_as_many
-from graphham.training.objective import Truth
+from graphham.training.supervision import Truth
 from graphham.training.validation import LabelValidator, LinkValidator, ranking_auc
 
 

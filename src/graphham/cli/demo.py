@@ -139,7 +139,7 @@ def _boundary_line(row: dict[str, Any], names: dict[tuple[int, int], str]) -> st
 
 
 def _explanation(run: Run, graph: Graph, node: Any) -> str:
-    from graphham.readout.encoder import Encoder, node_attention
+    from graphham.results.encoder import Encoder, node_attention
     from graphham.results.explain import explain_node
 
     result, row = run.result(), graph.ids.row(node)

@@ -94,7 +94,7 @@ def embed(
     opened = Run.open(run)
     nodes = read_and_report(screen, graph, options)
 
-    from graphham.readout.encoder import embed_graph
+    from graphham.results.encoder import embed_graph
 
     found = embed_graph(opened, nodes)
     table = embedding_table(found, is_flat=form == "csv")

@@ -18,9 +18,10 @@ from graphham.datasets.catalog import (
     dataset_info,
     dataset_names,
 )
-from graphham.datasets.fetch import Progress, cache_folder, fetch
+from graphham.datasets.fetch import Progress, fetch
 from graphham.datasets.table import info_rows, list_rows, table1_rows
 from graphham.errors import InputError
+from graphham.system.folders import cache_folder
 
 if TYPE_CHECKING:
     from graphham.graph.graph import Graph

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import http.client
 import os
-import sys
 import tempfile
 import urllib.error
 import urllib.request
@@ -15,25 +14,12 @@ from pathlib import Path
 
 from graphham.datasets.catalog import DataFile, DatasetInfo
 from graphham.errors import InputError
+from graphham.system.folders import cache_folder
 
 # Called with a file's name, the bytes so far, and the bytes in all where known.
 Progress = Callable[[str, int, int | None], None]
 _PIECE = 1 << 18
 _TIMEOUT_SECONDS = 30.0
-
-
-def cache_folder() -> Path:
-    """Return the folder that downloads go to: ``GRAPHHAM_CACHE`` or the platform's usual place."""
-    named = os.environ.get("GRAPHHAM_CACHE")
-    if named:
-        return Path(named).expanduser()
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "graphham"
-    if sys.platform == "win32":
-        local = os.environ.get("LOCALAPPDATA")
-        return (Path(local) if local else Path.home() / "AppData" / "Local") / "graphham" / "Cache"
-    xdg = os.environ.get("XDG_CACHE_HOME")
-    return (Path(xdg) if xdg else Path.home() / ".cache") / "graphham"
 
 
 def search_folders(root: str | Path | None = None) -> list[Path]:

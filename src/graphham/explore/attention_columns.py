@@ -112,7 +112,8 @@ def compute_attention(run: Run, graph: Graph) -> list[LayerAttention]:
     """Return both attentions over every neighbourhood, per layer, heads averaged."""
     import torch
 
-    from graphham.readout.encoder import Encoder, full_batch
+    from graphham.readout.whole_graph import full_batch
+    from graphham.results.encoder import Encoder
 
     encoder = Encoder.from_run(run)
     rows = np.arange(graph.num_nodes) if encoder.features.is_structural else None

@@ -281,7 +281,7 @@ def _state(file: Path) -> list[int]:
 
 def _note_path(folder: Path) -> Path | None:
     """Return where the checks of a store are noted; ``None`` where the user has no cache."""
-    from graphham.datasets.fetch import cache_folder
+    from graphham.system.folders import cache_folder
 
     try:
         place = str(folder.resolve())

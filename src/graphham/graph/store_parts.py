@@ -6,6 +6,7 @@ each other for is in :mod:`graphham.parallel.partitioned_graph`.
 
 from __future__ import annotations
 
+import itertools
 import os
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import scipy.sparse as sp
 
 from graphham.errors import InputError
 from graphham.graph.graph import Graph, Part
+from graphham.graph.spans import span_bounds, span_of
 from graphham.graph.store import (
     StoreWriter,
     is_store,
@@ -21,7 +23,6 @@ from graphham.graph.store import (
     read_part,
     refuse_taken,
 )
-from graphham.parallel.ranks import Ranks, span_of
 from graphham.system.scratch import publish, scratch_beside
 
 
@@ -56,8 +57,8 @@ def split_store(
             made = scratch / "split"
             made.mkdir()
             whole = graph.fingerprint()
-            for number in range(parts):
-                first, last = Ranks(number, parts).own_range(n, span_of(n))
+            bounds = span_bounds(n, parts, span_of(n))
+            for number, (first, last) in enumerate(itertools.pairwise(bounds)):
                 place = made / f"part-{number}"
                 place.mkdir()
                 part = Part(number, parts, first, last, whole)

@@ -1,12 +1,6 @@
 """Operations over neighbourhoods and sparse features, with gradients."""
 
-from graphham.kernels.edge_ops import (
-    aggregate,
-    edge_dot,
-    edge_scores,
-    edge_softmax,
-    mean_aggregate,
-)
+from graphham.kernels.edge_ops import aggregate, edge_dot, edge_scores, edge_softmax, mean_aggregate
 from graphham.kernels.fused_attention import GroupTerms, attend, fused_attention
 from graphham.kernels.sparse import SparseMatrix, sparse_matmul
 

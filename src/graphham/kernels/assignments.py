@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from graphham.kernels.edge_ops import new_tensor, readable, runs_reference
 from graphham.kernels.gumbel import gumbel_softmax, key_words, relax_tile
 from graphham.kernels.tiles import COLUMNS, ROWS, add_tile
 from graphham.system.buffers import LENT
 from graphham.system.jit import Array, frozen, jit, prefetch
+from graphham.system.tensors import new_tensor, readable, runs_reference
 
 # Rows of a tile, forward and backward; their features stay in the innermost cache.
 _TILE = 16

@@ -7,7 +7,6 @@ plain torch versions of :mod:`graphham.kernels.reference` run instead.
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from graphham.errors import InputError
 from graphham.kernels import edge_loops as kernels
 from graphham.kernels import reference
 from graphham.system.jit import Array, frozen
+from graphham.system.tensors import new_tensor, readable, runs_reference
 
 if TYPE_CHECKING:
     from graphham.graph.neighborhoods import Block
@@ -116,23 +116,6 @@ def mean_aggregate(values: Tensor, block: Block) -> Tensor:
     if runs_reference(values):
         return reference.mean_aggregate(values, block)
     return _called(_MeanAggregate, values, block)
-
-
-def runs_reference(*tensors: Tensor) -> bool:
-    """Say whether the plain torch versions serve these tensors."""
-    if os.environ.get("GRAPHHAM_OPS") == "reference":
-        return True
-    return any(t.device.type != "cpu" or t.dtype != torch.float32 for t in tensors)
-
-
-def readable(tensor: Tensor) -> Array:
-    """Return a contiguous read-only array of a CPU tensor, shared where it can be."""
-    return frozen(tensor.detach().numpy())
-
-
-def new_tensor(*shape: int) -> Tensor:
-    """Return an uninitialised float32 CPU tensor, whatever torch's defaults are set to."""
-    return torch.empty(shape, dtype=torch.float32, device="cpu")
 
 
 def gather(

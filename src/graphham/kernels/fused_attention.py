@@ -20,9 +20,10 @@ from graphham.errors import InputError
 from graphham.kernels import attention_full as kernels
 from graphham.kernels import attention_sampled as sampled_kernels
 from graphham.kernels import reference
-from graphham.kernels.edge_ops import check_rows, readable, runs_reference
+from graphham.kernels.edge_ops import check_rows
 from graphham.system.buffers import LENT, aligned
 from graphham.system.jit import Array, frozen
+from graphham.system.tensors import readable, runs_reference
 
 if TYPE_CHECKING:
     from graphham.graph.neighborhoods import Block

@@ -16,8 +16,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from graphham.kernels import group_loops as kernels
-from graphham.kernels.edge_ops import new_tensor, readable
 from graphham.system.jit import Array, frozen
+from graphham.system.tensors import new_tensor, readable
 
 if TYPE_CHECKING:
     from graphham.graph.neighborhoods import Block

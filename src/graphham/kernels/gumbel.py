@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from graphham.kernels.edge_ops import new_tensor, readable, runs_reference
 from graphham.sampling.random_stream import Source, uniform
 from graphham.system.jit import Array, exp_below_zero, inlined, jit, log_positive
+from graphham.system.tensors import new_tensor, readable, runs_reference
 
 # Rows whose logits are taken together, so that short rows share one run of logarithms.
 _ROWS = 64

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from graphham.kernels.edge_ops import new_tensor, readable, runs_reference
 from graphham.system.jit import Array, jit
+from graphham.system.tensors import new_tensor, readable, runs_reference
 
 
 def tall_product(tall: Tensor, narrow: Tensor) -> Tensor:

@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from graphham.kernels import skipgram_loops as kernels
-from graphham.kernels.edge_ops import readable, runs_reference
 from graphham.system.jit import Array, frozen
+from graphham.system.tensors import readable, runs_reference
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from graphham.errors import InputError
-from graphham.kernels.edge_ops import new_tensor, readable, runs_reference
 from graphham.system.jit import Array, frozen, jit, mix
+from graphham.system.tensors import new_tensor, readable, runs_reference
 
 _NO_ROWS = frozen(np.empty(0, dtype=np.int64))
 

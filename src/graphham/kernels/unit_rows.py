@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from graphham.kernels.edge_ops import new_tensor, readable, runs_reference
 from graphham.system.jit import Array, jit
+from graphham.system.tensors import new_tensor, readable, runs_reference
 
 _SHORTEST = 1e-12
 

@@ -225,7 +225,7 @@ class Method:
             InputError: The method has no vectors for nodes it was not fitted on.
         """
         self._check_fitted()
-        from graphham.io.adapters import as_graph
+        from graphham.datasets.open_source import as_graph
 
         return self._transform(as_graph(graph).validate())
 
@@ -290,7 +290,7 @@ class Method:
         if not isinstance(self.dim, int) or self.dim < 1:
             raise InputError(f"dim must be a whole number of at least 1, got {self.dim!r}")
         if not isinstance(graph, Graph):
-            from graphham.io.adapters import as_graph
+            from graphham.datasets.open_source import as_graph
 
             graph = as_graph(graph)
         work: Graph = graph.validate()

@@ -25,17 +25,18 @@ from graphham.model.network import GraphHAMNet, activate
 from graphham.parallel.partitioned_graph import SplitSampler, check_split
 from graphham.parallel.ranks import ALONE, Ranks
 from graphham.parallel.row_shards import RowShards
-from graphham.readout.encoder import Encoder
+from graphham.results.encoder import Encoder
 from graphham.results.hierarchy import hierarchy_metrics
 from graphham.results.result import FitResult
+from graphham.results.scores import collapse_notes
 from graphham.sampling.keys import derive_key, numpy_generator, torch_generator
 from graphham.system.threads import single_threaded
 from graphham.training.ensemble import Opinions
-from graphham.training.objective import Truth
 from graphham.training.resolve import Plan, plan_fit
 from graphham.training.sharded_step import check_shards
 from graphham.training.shared_checkpoints import check_shared
-from graphham.training.trainer import Listener, Silent, Trainer, collapse_notes
+from graphham.training.supervision import Truth
+from graphham.training.trainer import Listener, Silent, Trainer
 from graphham.training.validation import LabelValidator, LinkValidator, Validator, class_logits
 
 if TYPE_CHECKING:
@@ -246,7 +247,7 @@ def start_parameters(
 ) -> None:
     """Draw the parameters and put group vectors where nodes are (A13)."""
     from graphham.model.inputs import FeatureRows
-    from graphham.readout.encoder import full_batch
+    from graphham.readout.whole_graph import full_batch
 
     config = model.config
     generator = torch_generator(derive_key(config.seed, "parameters"))

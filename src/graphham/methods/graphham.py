@@ -17,7 +17,8 @@ from graphham.graph.graph import Graph
 from graphham.methods.base import Floats, Method, Rows, cosines
 from graphham.methods.fitting import Fitted, fit_graph
 from graphham.methods.link_scorer import LinkClues, LinkWeights
-from graphham.readout.encoder import Encoder, full_batch
+from graphham.readout.whole_graph import full_batch
+from graphham.results.encoder import Encoder
 from graphham.results.run_folder import Run
 from graphham.results.run_writer import start_run
 from graphham.system.threads import single_threaded

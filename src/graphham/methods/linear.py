@@ -27,7 +27,7 @@ from graphham.methods.network_training import NodeNet, dropped, product
 from graphham.methods.scaled_features import as_matrix, fit_features, reduced
 from graphham.methods.sparse_dots import walk_matrix
 from graphham.model.inputs import FeatureRows
-from graphham.training.objective import Truth
+from graphham.training.supervision import Truth
 
 if TYPE_CHECKING:
     from graphham.training.trainer import Listener

@@ -23,7 +23,7 @@ from graphham.methods.network_training import (
 )
 from graphham.methods.scaled_features import fit_features
 from graphham.model.inputs import FeatureMap, NodeInputs
-from graphham.training.objective import Truth
+from graphham.training.supervision import Truth
 
 if TYPE_CHECKING:
     from graphham.training.trainer import Listener

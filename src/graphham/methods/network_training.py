@@ -26,7 +26,7 @@ from graphham.model.inputs import FeatureRows, NodeInputs
 from graphham.model.losses import class_loss
 from graphham.sampling.keys import derive_key, numpy_generator, torch_generator
 from graphham.sampling.sampler import NeighborSampler, walk_contexts
-from graphham.training.objective import Truth
+from graphham.training.supervision import Truth
 
 if TYPE_CHECKING:
     from graphham.training.trainer import Listener

@@ -9,26 +9,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from graphham.config.settings import LossConfig
-from graphham.kernels.edge_ops import runs_reference
 from graphham.kernels.skipgram_loss import PairGradient, left_for_table, pair_loss
 from graphham.kernels.unit_rows import take_rows
 from graphham.model.losses import contrastive_loss, skipgram_loss
+from graphham.system.tensors import empty_table, runs_reference
 
 _CHUNK = 1 << 22  # largest number of vector entries gathered at once for the full table
-
-
-def empty_table(rows: int, width: int, device: torch.device | str = "cpu") -> Tensor:
-    """Return an uninitialised ``(rows, width)`` float32 table."""
-    if torch.device(device).type == "cpu":
-        # Numpy asks the system for large pages, without which most look-ups wait twice.
-        return torch.from_numpy(np.empty((rows, width), dtype=np.float32))
-    return torch.empty(rows, width, device=device)
 
 
 class ContextTable:

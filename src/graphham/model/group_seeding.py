@@ -17,9 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from graphham.graph.graph import Graph
+from graphham.graph.spans import span_of
 from graphham.kernels.attention_readout import neighbor_mean
 from graphham.model.kmeans import Codes, Floats, kmeans
-from graphham.parallel.ranks import ALONE, Ranks, span_of
+from graphham.parallel.ranks import ALONE, Ranks
 from graphham.sampling.keys import derive_key
 from graphham.system.jit import frozen
 

@@ -28,11 +28,12 @@ from graphham.graph.mapped_features import (
     leading_directions,
 )
 from graphham.graph.neighborhoods import Block
+from graphham.graph.spans import span_of
 from graphham.kernels import SparseMatrix, mean_aggregate, sparse_matmul
 from graphham.kernels.attention_readout import lead_with_self
 from graphham.model.spectral import main_directions, structural_features
 from graphham.parallel.partitioned_graph import SplitFeatures, split_moments
-from graphham.parallel.ranks import ALONE, Ranks, span_of
+from graphham.parallel.ranks import ALONE, Ranks
 from graphham.sampling.keys import derive_key
 from graphham.sampling.random_stream import dropout as drop
 from graphham.sampling.random_stream import make_source

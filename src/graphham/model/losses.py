@@ -10,8 +10,8 @@ from torch import Tensor
 
 from graphham.kernels import group_ops as groups
 from graphham.kernels.contrast import contrast
-from graphham.kernels.edge_ops import runs_reference
 from graphham.kernels.group_ops import chance_violation
+from graphham.system.tensors import runs_reference
 
 _TINY = 1e-9
 

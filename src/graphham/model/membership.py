@@ -14,10 +14,10 @@ from torch import Tensor
 
 from graphham.graph.neighborhoods import Block
 from graphham.kernels import aggregate
-from graphham.kernels.edge_ops import runs_reference
 from graphham.kernels.group_ops import climb, descend, relax
 from graphham.kernels.unit_rows import unit_rows
 from graphham.sampling.random_stream import Draws, Source, uniform
+from graphham.system.tensors import runs_reference
 
 # A hub's thousands of links are far from independent witnesses: beyond about this many, more of
 # them add little.

@@ -15,7 +15,6 @@ from graphham.graph.neighborhoods import Block
 from graphham.kernels import group_ops as groups
 from graphham.kernels import mean_aggregate
 from graphham.kernels.assignments import Assigned
-from graphham.kernels.edge_ops import runs_reference
 from graphham.kernels.unit_rows import beside_centered
 from graphham.model.attention import MembershipAttention
 from graphham.model.context import ContextDecoder, ContextTable
@@ -23,6 +22,7 @@ from graphham.model.group_seeding import Seeds
 from graphham.model.inputs import FeatureRows
 from graphham.model.membership import combine_levels, neighbor_evidence, witnesses
 from graphham.sampling.random_stream import Source, dropout
+from graphham.system.tensors import runs_reference
 
 _CENTER_MOMENTUM = 0.1
 _AT_HOME = 0.1  # the usual restart of personalised PageRank on citation graphs

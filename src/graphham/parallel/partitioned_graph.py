@@ -27,7 +27,8 @@ from graphham.graph.mapped_features import (
     gram_matrix,
 )
 from graphham.graph.neighborhoods import Block
-from graphham.parallel.ranks import Ranks, span_of
+from graphham.graph.spans import span_of
+from graphham.parallel.ranks import Ranks
 from graphham.sampling.sampler import (
     Key,
     NeighborSampler,

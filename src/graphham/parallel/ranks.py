@@ -20,10 +20,8 @@ import torch
 from torch import Tensor
 
 from graphham.errors import InputError
+from graphham.graph.spans import SPAN, span_bounds
 
-# Nodes are handed out in whole spans of at most this many rows, so that every span is computed by
-# the same calls on the same rows, whoever computes it, and gives the same bits.
-SPAN = 8192
 # How long a process waits for the others before it takes them for dead.
 _PATIENCE = timedelta(minutes=30)
 
@@ -56,8 +54,7 @@ class Ranks:
 
     def bounds(self, total: int, span: int = SPAN) -> list[int]:
         """Return ``count + 1`` bounds that cut ``total`` rows into ranges of whole spans."""
-        spans = -(-total // span)
-        return [min(total, span * (spans * r // self.count)) for r in range(self.count + 1)]
+        return span_bounds(total, self.count, span)
 
     def own_range(self, total: int, span: int = SPAN) -> tuple[int, int]:
         """Return the first row of this process and one past its last."""
@@ -194,11 +191,6 @@ class Gathering:
 
 
 ALONE = Ranks()
-
-
-def span_of(num_nodes: int) -> int:
-    """Return the rows of one span; it depends on the graph alone, never on who reads it."""
-    return min(SPAN, max(16, -(-num_nodes // 64)))
 
 
 def is_job() -> bool:

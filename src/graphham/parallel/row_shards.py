@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 
 from graphham.kernels.skipgram_loss import PairGradient, RowPairs, left_for_table, pair_loss
-from graphham.model.context import empty_table
 from graphham.parallel.ranks import Ranks
 from graphham.parallel.shared_memory import Outboxes, shared_tensor
 from graphham.sampling.keys import derive_key, torch_generator
+from graphham.system.tensors import empty_table
 
 # Rows are drawn in blocks by key, so that a process draws its own range and nothing else.
 _BLOCK = 4096

@@ -21,6 +21,7 @@ from torch import Tensor
 from graphham.graph.graph import Graph
 from graphham.graph.mapped_features import MappedFeatures, release, trim_heap
 from graphham.graph.neighborhoods import Block
+from graphham.graph.spans import SPAN, span_of
 from graphham.kernels import aggregate, edge_dot, edge_scores, edge_softmax
 from graphham.kernels.attention_readout import (
     attend,
@@ -28,13 +29,13 @@ from graphham.kernels.attention_readout import (
     lead_with_self,
     neighbor_mean,
 )
-from graphham.kernels.edge_ops import runs_reference
 from graphham.model.attention import MembershipAttention
 from graphham.model.inputs import FeatureRows, NodeInputs
 from graphham.model.membership import WITNESSES
 from graphham.model.network import GraphHAMNet, activate
-from graphham.parallel.ranks import ALONE, SPAN, Ranks, span_of
+from graphham.parallel.ranks import ALONE, Ranks
 from graphham.system.jit import Array, frozen
+from graphham.system.tensors import runs_reference
 
 Floats = npt.NDArray[np.float32]
 _NO_WEIGHTS = frozen(np.empty(0, dtype=np.float32))

@@ -219,7 +219,7 @@ def run_map(run: Run, seed: int | None = None, sample: int = SAMPLE) -> NodeMap:
 def place_on_map(run: Run, vectors: npt.NDArray[Any]) -> Floats:
     """Place vectors of any nodes on the run's map; ``(num_nodes, 2)``.
 
-    Vectors must come from the run's own model (:func:`graphham.readout.encoder.embed_graph`).
+    Vectors must come from the run's own model (:func:`graphham.results.encoder.embed_graph`).
     """
     if vectors.shape[1] != run.embedding.shape[1]:
         raise InputError(

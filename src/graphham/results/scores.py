@@ -6,6 +6,7 @@ that, so the cost is linear in the number of nodes.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -253,3 +254,28 @@ def _adjusted_rand(table: npt.NDArray[np.float64]) -> float:
     expected = rows * columns / total if total else 0.0
     highest = (rows + columns) / 2
     return 1.0 if highest == expected else float((both - expected) / (highest - expected))
+
+
+def collapse_notes(groups: list[Any], counts: tuple[int, ...]) -> list[str]:
+    """Return one sentence for every level whose groups have collapsed, with what to change.
+
+    Args:
+        groups: Per level the ``(num_nodes,)`` group of each node.
+        counts: Groups asked for per level.
+    """
+    notes: list[str] = []
+    for level, (codes, count) in enumerate(zip(groups, counts, strict=True)):
+        # Of hundreds of groups none need hold a hundredth of the nodes.
+        used = groups_used(codes, count, min(0.01, 0.25 / count))
+        if count > 1 and used < 0.5 * count:
+            notes.append(
+                f"level {level + 1} uses only {used} of {count} groups; ask for fewer with "
+                f"--groups, or raise loss.balance_weight"
+            )
+    for level, (low, high) in enumerate(itertools.pairwise(groups)):
+        if counts[level + 1] > 1 and nesting_score(low, high) < 0.5:
+            notes.append(
+                f"levels {level + 1} and {level + 2} hardly nest; use model.nesting = 'graft' or "
+                f"raise loss.must_link_weight"
+            )
+    return notes

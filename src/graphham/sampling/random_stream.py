@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from graphham.kernels.edge_ops import new_tensor, readable, runs_reference
 from graphham.sampling.keys import torch_generator
 from graphham.system.jit import Array, exact, jit
+from graphham.system.tensors import new_tensor, readable, runs_reference
 
 _WORDS = 624
 

@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -200,3 +200,23 @@ def _native(name: str, value: Any) -> npt.NDArray[Any]:
         raise TypeError(f"cannot save {name!r}: arrays of type {array.dtype} have no safe format")
     # order="C", not ascontiguousarray, which would turn a scalar into a vector.
     return np.asarray(array, dtype=array.dtype.newbyteorder("="), order="C")
+
+
+class CheckpointStore(Protocol):
+    """Where a trainer keeps its log and checkpoints, such as the run folder being written."""
+
+    @property
+    def partial(self) -> Path:
+        """The folder that holds the checkpoints."""
+        ...
+
+    def log(self, record: dict[str, Any]) -> None:
+        """Add one record to the training log."""
+
+    def truncate_log(self, epochs: int) -> None:
+        """Forget the records after the first ``epochs``."""
+
+    def save_checkpoint(
+        self, arrays: dict[str, Any], meta: dict[str, Any], number: int | None = None
+    ) -> None:
+        """Write a checkpoint and switch to it."""

@@ -21,10 +21,10 @@ from graphham.model.inputs import FeatureRows, NodeInputs
 from graphham.model.losses import class_loss, sharpened
 from graphham.sampling.keys import derive_key, torch_generator
 from graphham.sampling.random_stream import Source, hidden, make_source, uniform
-from graphham.training.objective import Truth
 from graphham.training.optimizer import Adam
 from graphham.training.spectral_member import Outline, mixed_averages
 from graphham.training.stacking import weigh
+from graphham.training.supervision import Truth
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from graphham.graph.graph import Graph
 from graphham.graph.neighborhoods import Block
 from graphham.kernels import mean_aggregate
 from graphham.model.inputs import fit_inputs
-from graphham.training.objective import Truth
+from graphham.training.supervision import Truth
 
 _DIRECTIONS = 256
 _STEPS = 2

@@ -3,127 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 
-import numpy as np
-import scipy.sparse as sp
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from graphham.config.settings import RunConfig
-from graphham.errors import InputError
-from graphham.graph.graph import Labels
 from graphham.kernels.unit_rows import take_rows
 from graphham.model.losses import class_loss, constraint_loss, entropy_loss, use_losses
 from graphham.model.membership import one_hot_straight_through
 from graphham.model.network import GraphHAMNet, Output
-from graphham.sampling.keys import derive_key, numpy_generator
 from graphham.sampling.random_stream import Source
 from graphham.training.batches import Step
-from graphham.training.multilabel import ranked_micro_f1
-
-# With labels to train on at fewer nodes than this share, they are few.
-_FEW_LABELS = 0.2
-
-
-@dataclass(frozen=True, eq=False)
-class Truth:
-    """Labels as training sees them.
-
-    Args:
-        targets: ``(num_nodes,)`` class codes, or ``(num_nodes, num_classes)`` of zeros and ones.
-        training: ``(num_nodes,)`` mask of the nodes whose labels may be trained on.
-        validation: ``(count,)`` rows kept for early stopping.
-    """
-
-    targets: Tensor
-    training: Tensor
-    validation: Tensor
-
-    @property
-    def is_multi(self) -> bool:
-        """Whether a node may carry several labels."""
-        return self.targets.dim() == 2
-
-    @property
-    def is_few(self) -> bool:
-        """Whether so few nodes have labels to train on that more has to come from elsewhere."""
-        return int(self.training.sum()) < _FEW_LABELS * len(self.training)
-
-    @classmethod
-    def split(
-        cls,
-        labels: Labels,
-        seed: int,
-        share: float,
-        train_rows: object = None,
-        validation_rows: object = None,
-    ) -> Truth:
-        """Divide the known labels into training and validation.
-
-        Args:
-            labels: All labels; unknown ones are left out.
-            seed: Decides the validation nodes.
-            share: Share of the training nodes kept for validation when none are given.
-            train_rows: Rows whose labels may be used, or a mask; all known ones when not given.
-            validation_rows: Rows (or a mask) kept for early stopping, whose labels are never
-                trained on.
-        """
-        known = torch.from_numpy(labels.known.copy())
-        if labels.codes is not None:
-            targets = torch.from_numpy(labels.codes.astype("int64"))
-        else:
-            assert labels.matrix is not None
-            targets = torch.from_numpy(labels.matrix.toarray().astype("float32"))
-        training = known.clone()
-        if train_rows is not None:
-            chosen = torch.zeros_like(known)
-            chosen[_checked_rows(train_rows, len(known))] = True
-            training &= chosen
-        if validation_rows is not None:
-            validation = _checked_rows(validation_rows, len(known))
-            validation = validation[known[validation]]
-        else:
-            rows = torch.nonzero(training)[:, 0]
-            generator = numpy_generator(derive_key(seed, "validation"))
-            order = torch.from_numpy(generator.permutation(len(rows)))
-            validation = rows[order[: int(share * len(rows))]].sort().values
-        training[validation] = False
-        if not bool(training.any()):
-            raise InputError("no label is left to train on; give more labels or use --task embed")
-        return cls(targets, training, validation)
-
-    def score(self, logits: Tensor) -> tuple[float, float]:
-        """Return accuracy (micro-F1 for several labels) on the validation rows, and minus the loss.
-
-        Several labels are predicted as a test predicts them: as many as a node has.
-
-        Args:
-            logits: ``(validation rows, num_classes)``.
-        """
-        wanted = self.targets[self.validation]
-        loss = float(class_loss(logits, wanted))
-        if not self.is_multi:
-            return float((logits.argmax(1) == wanted).float().mean()), -loss
-        labels = sp.csr_matrix(wanted.cpu().numpy() > 0)
-        return ranked_micro_f1(logits.detach().cpu().numpy(), labels), -loss
-
-
-def _checked_rows(given: object, num_nodes: int) -> Tensor:
-    """Return rows of the graph as a tensor; a mask of all nodes names its rows too."""
-    rows = np.asarray(given)
-    if rows.dtype == bool and rows.shape == (num_nodes,):
-        rows = np.flatnonzero(rows)
-    if rows.ndim != 1 or (rows.size and rows.dtype.kind not in "iu"):
-        raise InputError(
-            f"rows must be a list of whole numbers or a mask of {num_nodes:,} nodes, "
-            f"got {rows.dtype} of shape {rows.shape}"
-        )
-    if rows.size and not 0 <= int(rows.min()) <= int(rows.max()) < num_nodes:
-        worst = int(rows.min()) if int(rows.min()) < 0 else int(rows.max())
-        raise InputError(f"row {worst} lies outside 0..{num_nodes - 1}; give rows of the graph")
-    return torch.from_numpy(rows.astype(np.int64))
+from graphham.training.supervision import Truth
 
 
 def loss_parts(

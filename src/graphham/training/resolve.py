@@ -12,7 +12,7 @@ from graphham.config.settings import RunConfig
 from graphham.errors import InputError
 from graphham.graph.graph import Graph
 from graphham.training.label_checks import link_agreement, own_features_help
-from graphham.training.objective import Truth
+from graphham.training.supervision import Truth
 
 _GIB = 1 << 30
 # Sampled steps after which quality stops growing on the graphs we tried; larger graphs pass fewer

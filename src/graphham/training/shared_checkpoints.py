@@ -7,7 +7,7 @@ a job resumes on any number of processes: each reads the parts that overlap its 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,13 +17,11 @@ from graphham.model.group_seeding import Seeds
 from graphham.parallel.ranks import Ranks
 from graphham.parallel.row_shards import RowShards
 from graphham.training import checkpoints
-
-if TYPE_CHECKING:
-    from graphham.results.run_writer import RunWriter
+from graphham.training.checkpoints import CheckpointStore
 
 
 def save_together(
-    run: RunWriter | None,
+    run: CheckpointStore | None,
     ranks: Ranks,
     arrays: dict[str, Any],
     meta: dict[str, Any],
@@ -62,7 +60,7 @@ def save_together(
 
 
 def load_together(
-    run: RunWriter | None, ranks: Ranks, tables: list[RowShards]
+    run: CheckpointStore | None, ranks: Ranks, tables: list[RowShards]
 ) -> tuple[dict[str, Any], dict[str, Any]] | None:
     """Read the last checkpoint on every process and fill in the own rows of the tables."""
     where = ranks.tell(None if run is None else str(run.partial))

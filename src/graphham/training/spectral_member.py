@@ -20,7 +20,7 @@ from graphham.model.inputs import FeatureRows, NodeInputs
 from graphham.model.losses import class_loss
 from graphham.model.spectral import leading_directions
 from graphham.sampling.random_stream import Source
-from graphham.training.objective import Truth
+from graphham.training.supervision import Truth
 
 _WIDTH = 64
 _STEPS = 8

@@ -21,20 +21,20 @@ from graphham.model.losses import sharpened
 from graphham.model.network import Batch, GraphHAMNet
 from graphham.parallel.ranks import ALONE, Ranks
 from graphham.parallel.row_shards import RowShards
-from graphham.readout.encoder import full_batch, level_states
 from graphham.readout.layerwise import LayerWise
-from graphham.results.scores import groups_used, nesting_score
+from graphham.readout.whole_graph import full_batch, level_states
 from graphham.sampling.keys import derive_key
 from graphham.sampling.random_stream import Source, make_source
 from graphham.training.batches import Batches, Step
-from graphham.training.objective import Truth, loss_parts, total_loss
+from graphham.training.checkpoints import CheckpointStore
+from graphham.training.objective import loss_parts, total_loss
 from graphham.training.optimizer import Adam
 from graphham.training.sharded_step import ShardedSteps
 from graphham.training.shared_checkpoints import load_together, save_together, share_seeds
+from graphham.training.supervision import Truth
 from graphham.training.validation import LabelValidator, Validator
 
 if TYPE_CHECKING:
-    from graphham.results.run_writer import RunWriter
     from graphham.training.resolve import Plan
 
 
@@ -104,7 +104,7 @@ class Trainer:
         tables: list[ContextTable] | list[RowShards],
         truth: Truth | None = None,
         validator: Validator | None = None,
-        run: RunWriter | None = None,
+        run: CheckpointStore | None = None,
         listener: Listener | None = None,
         ranks: Ranks = ALONE,
     ) -> None:
@@ -406,31 +406,6 @@ def make_optimizer(model: GraphHAMNet, config: RunConfig) -> Adam:
         ],
         lr=config.train.lr or 0.01,
     )
-
-
-def collapse_notes(groups: list[Any], counts: tuple[int, ...]) -> list[str]:
-    """Return one sentence for every level whose groups have collapsed, with what to change.
-
-    Args:
-        groups: Per level the ``(num_nodes,)`` group of each node.
-        counts: Groups asked for per level.
-    """
-    notes: list[str] = []
-    for level, (codes, count) in enumerate(zip(groups, counts, strict=True)):
-        # Of hundreds of groups none need hold a hundredth of the nodes.
-        used = groups_used(codes, count, min(0.01, 0.25 / count))
-        if count > 1 and used < 0.5 * count:
-            notes.append(
-                f"level {level + 1} uses only {used} of {count} groups; ask for fewer with "
-                f"--groups, or raise loss.balance_weight"
-            )
-    for level, (low, high) in enumerate(itertools.pairwise(groups)):
-        if counts[level + 1] > 1 and nesting_score(low, high) < 0.5:
-            notes.append(
-                f"levels {level + 1} and {level + 2} hardly nest; use model.nesting = 'graft' or "
-                f"raise loss.must_link_weight"
-            )
-    return notes
 
 
 @contextmanager

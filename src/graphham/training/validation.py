@@ -13,7 +13,7 @@ from torch import Tensor
 from graphham.graph.graph import Graph
 from graphham.model.network import Batch, GraphHAMNet
 from graphham.sampling.keys import derive_key, numpy_generator
-from graphham.training.objective import Truth
+from graphham.training.supervision import Truth
 
 
 class Validator(Protocol):

@@ -16,11 +16,13 @@ from graphham.errors import InputError
 from graphham.graph.graph import Graph, Labels
 from graphham.graph.ids import NodeIds
 from graphham.graph.neighborhoods import Block
+from graphham.graph.spans import SPAN
 from graphham.model.inputs import FeatureMap, NodeInputs
 from graphham.model.membership import combine_levels
-from graphham.model.network import Batch, GraphHAMNet
-from graphham.parallel.ranks import ALONE, SPAN, Ranks
+from graphham.model.network import GraphHAMNet
+from graphham.parallel.ranks import ALONE, Ranks
 from graphham.readout.layerwise import LayerWise, Reading
+from graphham.readout.whole_graph import full_batch
 from graphham.results.explain import NodeAttention
 from graphham.results.result import FitResult
 from graphham.results.scores import majority_parents, show_paths
@@ -149,16 +151,6 @@ class Encoder:
         return Labels(self.classes, matrix=sp.csr_matrix(chosen)), confidence_multi.astype("f4")
 
 
-def full_batch(model: GraphHAMNet, inputs: NodeInputs, graph: Graph) -> Batch:
-    """Return the batch in which every node attends to all its neighbours."""
-    block = Block.full(graph, model.config.model.self_edge)
-    device = next(model.parameters()).device
-    degrees = torch.from_numpy(graph.degrees().astype(np.float32)).to(device)
-    inputs = inputs.to(device)
-    blocks = [block] * len(model.groups)
-    return Batch(blocks, inputs.rows(None), inputs.diffused_rows(None), degrees)
-
-
 def make_result(
     model: GraphHAMNet,
     graph: Graph,
@@ -212,24 +204,6 @@ def make_result(
         confidence=confidence,
         attention_gap=reading.gaps,
     )
-
-
-def level_states(model: GraphHAMNet, batch: Batch) -> list[npt.NDArray[np.float32]]:
-    """Return per level the ``(num_nodes, width)`` vectors its groups look at, noise-free.
-
-    The running centres are set to the exact means first, so that seeds and later passes agree.
-    """
-    model.eval()
-    out: list[npt.NDArray[np.float32]] = []
-    with torch.no_grad():
-        for level in range(1, len(model.groups)):
-            previous = model.encode(batch)[level - 1].output
-            center = torch.nn.functional.normalize(previous, dim=1).mean(0)
-            model.get_buffer(f"center_{level}").copy_(center)
-        for one in model.encode(batch):
-            assert isinstance(one.held, Tensor)
-            out.append(one.held.cpu().numpy())
-    return out
 
 
 def node_attention(

@@ -12,13 +12,8 @@ from graphham.graph.graph import build_graph
 from graphham.graph.ids import NodeIds
 from graphham.graph.neighborhoods import Block
 from graphham.methods.fitting import fit_graph, fit_to_run
-from graphham.readout.encoder import (
-    Encoder,
-    embed_graph,
-    full_batch,
-    level_states,
-    node_attention,
-)
+from graphham.readout.whole_graph import full_batch, level_states
+from graphham.results.encoder import Encoder, embed_graph, node_attention
 from tests.reference.graphs import (
     multi_labelled,
     planted,

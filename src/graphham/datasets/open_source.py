@@ -1,0 +1,86 @@
+"""Open whatever a user calls a graph (dataset, store, file or object); it is decided here only."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import scipy.sparse as sp
+
+from graphham.errors import InputError
+from graphham.graph.graph import Graph
+from graphham.graph.store import is_store, open_store
+from graphham.io.adapters import from_networkx, from_pyg
+from graphham.io.edges import edges_of_matrix, edges_of_table
+from graphham.io.features import attach_features
+from graphham.io.labels import attach_labels
+from graphham.io.node_tables import as_arrow, is_frame
+from graphham.io.reader import graph_of_edges, read_graph
+
+
+def as_graph(
+    obj: Any, features: Any = None, labels: Any = None, directed: bool | None = None
+) -> Graph:
+    """Turn what the user has into a :class:`Graph`.
+
+    Args:
+        obj: A :class:`Graph`; the name of a dataset; a path to a store or an edge file; a NetworkX
+            graph; a square SciPy matrix (ids are ``0..n-1``); an object with ``edge_index`` such as
+            PyG's ``Data``; or an Arrow, polars or pandas frame of edges (first two columns).
+        features: Replaces the features; see :func:`graphham.io.attach_features`.
+        labels: Replaces the labels; see :func:`graphham.io.attach_labels`.
+        directed: Keep direction. Without it, a directed NetworkX graph stays directed and all else
+            is undirected; a :class:`Graph`, dataset or store stays what it is.
+
+    Raises:
+        InputError: The object is of no known kind, or something in it cannot be used.
+    """
+    graph = _convert(obj, directed)
+    if directed is not None and graph.directed != directed:
+        raise InputError(
+            f"{graph.name} is {'directed' if graph.directed else 'undirected'} already; "
+            f"read it from its edges to change that"
+        )
+    if features is not None:
+        graph = attach_features(graph, features, labels=labels)
+    if labels is not None:
+        graph = attach_labels(graph, labels)
+    return graph
+
+
+def _convert(obj: Any, directed: bool | None) -> Graph:
+    if isinstance(obj, Graph):
+        return obj
+    if isinstance(obj, str | os.PathLike):
+        return _from_path(obj, bool(directed))
+    if callable(getattr(obj, "is_directed", None)) and hasattr(obj, "adj"):
+        return from_networkx(obj, directed)
+    if sp.issparse(obj):
+        edges = edges_of_matrix(obj, None, "the matrix")
+        return graph_of_edges(edges, bool(directed), "the matrix", "graph")
+    if is_frame(obj):
+        edges = edges_of_table(as_arrow(obj), None, None, None, "the edge frame")
+        return graph_of_edges(edges, bool(directed), "the edge frame", "graph")
+    if hasattr(obj, "edge_index"):
+        return from_pyg(obj, bool(directed))
+    raise InputError(
+        f"a {type(obj).__name__} is not a graph; give a Graph, a path, a dataset name, a NetworkX "
+        f"graph, a SciPy sparse matrix, PyG data or a frame of edges"
+    )
+
+
+def _from_path(source: str | os.PathLike[str], directed: bool) -> Graph:
+    if isinstance(source, str):
+        from graphham.datasets import CATALOG, load_dataset
+
+        # A dataset's name wins over a file of that name, which "./cora" still reaches.
+        if source in CATALOG:
+            return load_dataset(source)
+        if not Path(source).expanduser().exists() and _looks_like_name(source):
+            return load_dataset(source)  # unknown: it raises with the nearest known name
+    return open_store(source) if is_store(source) else read_graph(source, directed=directed)
+
+
+def _looks_like_name(text: str) -> bool:
+    return not any(sign in text for sign in "/\\.:~")
