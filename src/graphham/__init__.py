@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from graphham.version import __version__
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -20,8 +22,6 @@ if TYPE_CHECKING:
     from graphham.io import read_graph
     from graphham.model.attention import MembershipAttention
     from graphham.results.run_folder import Run
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Graph",

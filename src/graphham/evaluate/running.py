@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import graphham
 from graphham.errors import InputError
 from graphham.evaluate.cells import Cell, CellStore, Record
 from graphham.evaluate.classify import Arrays
 from graphham.evaluate.fit_cache import Fits, together
 from graphham.system.atomic import remove_folder
 from graphham.system.console import clock
+from graphham.version import __version__
 
 if TYPE_CHECKING:
     from graphham.graph.graph import Graph
@@ -304,7 +304,7 @@ def versions() -> Record:
     import torch
 
     found: Record = {
-        "graphham": graphham.__version__,
+        "graphham": __version__,
         "python": platform.python_version(),
         "torch": torch.__version__,
         "numpy": np.__version__,

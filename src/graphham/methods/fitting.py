@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from graphham import __version__
 from graphham.config.settings import RunConfig
 from graphham.errors import InputError
 from graphham.graph.graph import Graph
@@ -38,6 +37,7 @@ from graphham.training.shared_checkpoints import check_shared
 from graphham.training.supervision import Truth
 from graphham.training.trainer import Listener, Silent, Trainer
 from graphham.training.validation import LabelValidator, LinkValidator, Validator, class_logits
+from graphham.version import __version__
 
 if TYPE_CHECKING:
     from graphham.results.run_folder import Run

@@ -21,7 +21,6 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from graphham import __version__
 from graphham.errors import InputError
 from graphham.graph.ids import NodeIds
 from graphham.methods.base import Method
@@ -34,6 +33,7 @@ from graphham.system.atomic import (
     write_json,
 )
 from graphham.training.checkpoints import read_tensors, write_tensors
+from graphham.version import __version__
 
 FORMAT = "graphham-method"
 VERSION = 1

@@ -9,13 +9,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import graphham
 from graphham.errors import InputError
 from graphham.report.plotlyjs import plotly_source
 from graphham.report.safe_text import need, one_line
 from graphham.report.view import BOUNDARY_SHARE, RunView
 from graphham.results.run_folder import DERIVED
 from graphham.system.atomic import replacing
+from graphham.version import __version__
 
 if TYPE_CHECKING:
     from graphham.graph.graph import Graph
@@ -148,7 +148,7 @@ def render_page(
     )
     return environment.get_template(template).render(
         policy=policy,
-        version=graphham.__version__,
+        version=__version__,
         css=(folder / "report.css").read_text("utf-8"),
         figures=script_json({k: _plain_figure(f, texts) for k, f in drawn.items()}),
         texts=script_json(texts),

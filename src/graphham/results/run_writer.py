@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import graphham
 from graphham.errors import DivergedError, InputError
 from graphham.results.result import FitResult, nodes_table
 from graphham.results.run_folder import (
@@ -40,6 +39,7 @@ from graphham.system.atomic import (
     write_json,
 )
 from graphham.training import checkpoints
+from graphham.version import __version__
 
 if TYPE_CHECKING:
     from graphham.graph.graph import Graph
@@ -206,7 +206,7 @@ class RunWriter:
         about = {
             "format": FORMAT,
             "format_version": VERSION,
-            "graphham_version": graphham.__version__,
+            "graphham_version": __version__,
             "status": status,
             "graph": {
                 "name": graph.name,
