@@ -319,7 +319,7 @@ def versions() -> Record:
 @functools.cache
 def _commit() -> str:
     """Return the commit of the source, marked if changed; empty outside a repository."""
-    home = Path(graphham.__file__).parent
+    home = Path(__file__).parent
     try:
         shown = subprocess.run(
             ["git", "describe", "--always", "--dirty", "--abbrev=10", "--exclude=*"],
