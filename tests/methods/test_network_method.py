@@ -149,7 +149,8 @@ def test_the_average_of_weights_is_what_is_kept() -> None:
         states.append(net.layers[0].weight.detach())
     net = SageNet(inputs.num_features, 8, 0, 1, 0.0)
     train(net, graph, inputs, Schedule(epochs=2, average=0.75), seed=0)
-    torch.testing.assert_close(net.layers[0].weight, 0.75 * states[0] + 0.25 * states[1])
+    # Of two epochs the plain mean; later ones keep at most three quarters of the old.
+    torch.testing.assert_close(net.layers[0].weight, (states[0] + states[1]) / 2)
 
 
 def test_the_walk_loss_needs_an_edge() -> None:

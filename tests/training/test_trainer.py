@@ -152,15 +152,15 @@ def test_an_interrupt_in_the_middle_of_an_epoch(case, at, tmp_path, monkeypatch)
     per_epoch = 3 if case == "sampled" else 1
     fatal = int(at * 4 * per_epoch)
     calls = []
-    step = Trainer._step
+    loss = Trainer._loss
 
     def interrupted(self, *arguments):
         calls.append(1)
         if len(calls) == fatal + 1:
             raise KeyboardInterrupt
-        return step(self, *arguments)
+        return loss(self, *arguments)
 
-    monkeypatch.setattr(Trainer, "_step", interrupted)
+    monkeypatch.setattr(Trainer, "_loss", interrupted)
     run = fit_to_run(GRAPH, config, tmp_path / "run")
     assert run.summary["status"] == "interrupted"
     assert bool(run.state()["model.seeded"])
@@ -219,7 +219,7 @@ def test_without_a_validator_the_last_state_stays():
     trainer.fit()
     last = make_trainer(**{"train.epochs": 5})
     for epoch in range(5):
-        last._epoch(epoch)
+        last.take_epoch(epoch)
     for name, value in trainer.model.state_dict().items():
         assert torch.equal(value, last.model.state_dict()[name])
 
@@ -236,14 +236,15 @@ def test_the_running_average_is_a_mean_first_and_forgets_later(nesting):
     )
     states = []
     for epoch in range(9):
-        trainer._epoch(epoch)
+        trainer.take_epoch(epoch)
+        trainer.average.update(trainer.model, trainer.updates(epoch))
         states.append({k: v.clone() for k, v in trainer.model.state_dict().items()})
     since = states[trainer.graft_epoch or 0 :]
     expected = {k: v.double() for k, v in since[0].items()}
     for count, state in enumerate(since[1:], 1):
         keep = min(0.6, count / (count + 1))  # the mean of two, then less and less of the old
         expected = {k: keep * v + (1 - keep) * state[k].double() for k, v in expected.items()}
-    for name, value in trainer.average.items():
+    for name, value in trainer.average.state.items():
         torch.testing.assert_close(value.double(), expected[name], atol=1e-5, rtol=1e-4)
 
 
@@ -293,7 +294,7 @@ def test_only_transformations_and_the_classifier_decay():
 
 def test_the_graft_forgets_the_momentum_of_the_old_groups():
     trainer = make_trainer(**{"train.epochs": 4})
-    trainer._epoch(0)
+    trainer.take_epoch(0)
     groups = [trainer.model.layer(level).group_embedding for level in range(2)]
     assert any(group in trainer.optimizer.state for group in groups)
     trainer._graft()

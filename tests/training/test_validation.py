@@ -13,8 +13,7 @@ from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
 from graphham.evaluate.metrics import label_metrics
 from graphham.graph.graph import Labels, build_graph
 from graphham.methods.base import label_score
-from graphham.methods.network_training import NodeNet
-from graphham.methods.network_training import _validate as validated
+from graphham.methods.network_training import NodeNet, Schedule, _NetworkLoop, _Steps
 from graphham.methods.scaled_features import fit_features
 from graphham.training.multilabel import take_as_many
 from graphham.training.supervision import Truth
@@ -122,8 +121,11 @@ def test_baselines_are_validated_by_the_same_rule():
     graph = build_graph(np.arange(39), np.arange(1, 40), 40, features=np.eye(40, dtype=np.float32))
     _, inputs = fit_features(graph, "none", 4, 0)
     truth = many_labels(targets, first=10)
-    found = validated(Planted(logits), graph, inputs, truth)
-    assert found == LabelValidator(truth).score(Fixed(logits), SimpleNamespace(blocks=[None]))
+    net = Planted(logits)
+    steps = _Steps(net, graph, inputs, Schedule(), 0, truth)
+    assert _NetworkLoop(net, steps, None).score() == LabelValidator(truth).score(
+        Fixed(logits), SimpleNamespace(blocks=[None])
+    )
 
 
 def test_links_are_scored_by_cosine_whatever_the_lengths():

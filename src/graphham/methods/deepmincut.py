@@ -37,8 +37,7 @@ on a smaller machine.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -59,9 +58,11 @@ from graphham.methods.sparse_dots import walk_matrix
 from graphham.model.inputs import FeatureMap, FeatureRows, NodeInputs
 from graphham.sampling.keys import derive_key, numpy_generator, torch_generator
 from graphham.system.threads import single_threaded
+from graphham.training.epochs import EpochLoop
+from graphham.training.optimizer import Adam
 
 if TYPE_CHECKING:
-    from graphham.training.trainer import Listener
+    from graphham.training.epochs import Listener
 
 _TINY = 1e-12
 
@@ -258,31 +259,9 @@ class DeepMinCut(LabelFreeMethod):
         listener: Listener | None,
     ) -> None:
         """Minimise the loss of ``logits(step)`` over the parameters, in place."""
-        optimizer = torch.optim.Adam(parameters, lr)
-        if listener is not None:
-            listener.on_start(self.steps, 0)
-        for step in range(1, self.steps + 1):
-            began = time.perf_counter()
-            optimizer.zero_grad()
-            scores = logits(step)
-            if self.noise:
-                draw = torch_generator(derive_key(self.seed, "noise", step))
-                even = torch.rand(scores.shape, generator=draw).clamp_min(_TINY)
-                scores = scores - (-even.log()).clamp_min(_TINY).log()
-            loss, cut = cut_loss((scores / self.temperature).softmax(1), adjacency, self.balance)
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
-            record = {
-                "epoch": step,
-                "loss": float(loss.detach()),
-                "cut": float(cut.detach()),
-                "seconds": time.perf_counter() - began,
-            }
-            self.history_.append(record)
-            if listener is not None:
-                listener.on_epoch(step, record)
-        if listener is not None:
-            listener.on_end("complete")
+        loop = _CutLoop(self, parameters, logits, adjacency, lr, listener)
+        loop.run()
+        self.history_ = loop.history
 
     def _transform(self, graph: Graph) -> Floats:
         if not self.features:
@@ -320,6 +299,38 @@ class DeepMinCut(LabelFreeMethod):
         }
         self._net.load_state_dict(weights)
         self._net.eval()
+
+
+class _CutLoop(EpochLoop):
+    """One step an epoch down the loss of the soft cut."""
+
+    def __init__(
+        self,
+        method: DeepMinCut,
+        parameters: list[nn.Parameter],
+        logits: Callable[[int], Tensor],
+        adjacency: Any,
+        lr: float,
+        listener: Listener | None,
+    ) -> None:
+        super().__init__(nn.ParameterList(parameters), epochs=method.steps, listener=listener)
+        self.method, self.logits, self.adjacency = method, logits, adjacency
+        self.optimizer = Adam([{"params": parameters}], lr)
+
+    def take_epoch(self, epoch: int) -> dict[str, Any]:
+        """Take one step; return the loss and the cut itself."""
+        method, step = self.method, epoch + 1
+        self.optimizer.zero_grad()
+        scores = self.logits(step)
+        if method.noise:
+            draw = torch_generator(derive_key(method.seed, "noise", step))
+            even = torch.rand(scores.shape, generator=draw).clamp_min(_TINY)
+            scores = scores - (-even.log()).clamp_min(_TINY).log()
+        shares = (scores / method.temperature).softmax(1)
+        loss, cut = cut_loss(shares, self.adjacency, method.balance)
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step()
+        return {"loss": float(loss.detach()), "cut": float(cut.detach())}
 
 
 class DeepMinCutFeatures(DeepMinCut):

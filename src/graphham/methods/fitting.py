@@ -32,8 +32,8 @@ from graphham.sampling.keys import derive_key, numpy_generator, torch_generator
 from graphham.system.threads import single_threaded
 from graphham.training.ensemble import Opinions
 from graphham.training.resolve import Plan, plan_fit
-from graphham.training.sharded_step import check_shards
 from graphham.training.shared_checkpoints import check_shared
+from graphham.training.step import check_shards
 from graphham.training.supervision import Truth
 from graphham.training.trainer import Listener, Silent, Trainer
 from graphham.training.validation import LabelValidator, LinkValidator, Validator, class_logits
@@ -155,8 +155,8 @@ def fit_graph(
         "model": encoder.facts(),
         "training": {
             "epochs": len(trainer.history),
-            "best_epoch": trainer.best_epoch or len(trainer.history),
-            "validation": trainer.best_score[0] if trainer.best_score else None,
+            "best_epoch": trainer.best_epoch,
+            "validation": trainer.best_validation,
             "seconds": trained,
             "batch": config.train.batch,
             "context_table": plan.table,

@@ -18,11 +18,11 @@ from graphham.methods.network_training import (
     Schedule,
     Trained,
     encode_all,
-    single_threaded,
     train,
 )
 from graphham.methods.scaled_features import fit_features
 from graphham.model.inputs import FeatureMap, NodeInputs
+from graphham.system.threads import single_threaded
 from graphham.training.supervision import Truth
 
 if TYPE_CHECKING:

@@ -6,10 +6,7 @@ met on short random walks should score high together, nodes drawn at random low.
 
 from __future__ import annotations
 
-import copy
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -26,12 +23,16 @@ from graphham.model.inputs import FeatureRows, NodeInputs
 from graphham.model.losses import class_loss
 from graphham.sampling.keys import derive_key, numpy_generator, torch_generator
 from graphham.sampling.sampler import NeighborSampler, walk_contexts
+from graphham.training.epochs import EpochLoop, Score
+from graphham.training.optimizer import Adam
 from graphham.training.supervision import Truth
 
 if TYPE_CHECKING:
-    from graphham.training.trainer import Listener
+    from graphham.training.epochs import Listener
 
 _GIB = 1 << 30
+# Largest norm of a gradient, as in GraphHAM's own settings.
+_CLIP = 5.0
 
 
 @dataclass(frozen=True)
@@ -167,52 +168,50 @@ def train(
     if truth is None and not graph.num_stored:
         raise InputError("the graph has no edges to learn from; give at least one")
     net.reset_parameters(torch_generator(derive_key(seed, "parameters")))
-    optimizer = torch.optim.Adam(net.parameters(), schedule.lr, weight_decay=schedule.weight_decay)
-    steps = _Steps(net, graph, inputs, schedule, seed, truth)
-    done = Trained(batch=steps.mode)
-    kept = copy.deepcopy(net) if schedule.average else net
-    best: tuple[float, float] | None = None
-    best_state: dict[str, Tensor] | None = None
-    if listener is not None:
-        listener.on_start(schedule.epochs, 0)
-    for epoch in range(1, schedule.epochs + 1):
-        began = time.perf_counter()
-        losses = []
-        for loss in steps.losses(epoch):
-            optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            nn.utils.clip_grad_norm_(net.parameters(), 5.0)
-            optimizer.step()
-            losses.append(float(loss.detach()))
-        if kept is not net:
-            _move_average(kept, net, schedule.average if epoch > 1 else 0.0)
-        record: dict[str, Any] = {"epoch": epoch, "loss": float(np.mean(losses))}
-        is_due = epoch % schedule.evaluate_every == 0 or epoch == schedule.epochs
-        if truth is not None and len(truth.validation) and is_due:
-            score = _validate(kept, graph, inputs, truth)
-            record["validation"] = score[0]
-            if best is None or score > best:
-                best, done.best_epoch = score, epoch
-                best_state = copy.deepcopy(kept.state_dict())
-        record["seconds"] = time.perf_counter() - began
-        done.history.append(record)
-        if listener is not None:
-            listener.on_epoch(epoch, record)
-        if best is not None and epoch - done.best_epoch >= schedule.patience:
-            break
-    net.load_state_dict(kept.state_dict() if best_state is None else best_state)
-    done.validation = best[0] if best is not None else None
-    done.best_epoch = done.best_epoch or len(done.history)
+    loop = _NetworkLoop(net, _Steps(net, graph, inputs, schedule, seed, truth), listener)
+    loop.run()
     net.eval()
-    if listener is not None:
-        listener.on_end("complete")
-    return done
+    return Trained(loop.history, loop.best_validation, loop.best_epoch, loop.steps.mode)
 
 
-def _move_average(kept: NodeNet, net: NodeNet, old: float) -> None:
-    with torch.no_grad():
-        for mean, value in zip(kept.parameters(), net.parameters(), strict=True):
-            mean.mul_(old).add_(value, alpha=1 - old)
+class _NetworkLoop(EpochLoop):
+    """The epochs of a baseline's network."""
+
+    def __init__(self, net: NodeNet, steps: _Steps, listener: Listener | None) -> None:
+        schedule = steps.schedule
+        super().__init__(
+            net,
+            epochs=schedule.epochs,
+            average=schedule.average,
+            evaluate_every=schedule.evaluate_every,
+            patience=schedule.patience,
+            listener=listener,
+        )
+        self.net, self.steps = net, steps
+        group = {"params": net.parameters(), "weight_decay": schedule.weight_decay}
+        self.optimizer = Adam([group], schedule.lr)
+
+    def take_epoch(self, epoch: int) -> dict[str, Any]:
+        """Take the steps of an epoch; return the mean loss."""
+        losses = []
+        for loss in self.steps.losses(epoch + 1):
+            self.optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            self.optimizer.clip(_CLIP)
+            self.optimizer.step()
+            losses.append(float(loss.detach()))
+        return {"loss": float(np.mean(losses))}
+
+    def score(self) -> Score | None:
+        """Return accuracy or micro-F1 on the validation rows, then the negative loss for ties."""
+        steps = self.steps
+        if steps.truth is None or not len(steps.truth.validation):
+            return None
+        self.net.eval()
+        with torch.no_grad():
+            vectors = encode_all(self.net, steps.graph, steps.inputs)
+            logits = self.net.classify(vectors[steps.truth.validation], None)
+        return steps.truth.score(logits)
 
 
 def encode_all(net: NodeNet, graph: Graph, inputs: NodeInputs) -> Tensor:
@@ -233,17 +232,6 @@ def dropped(x: Tensor, rate: float, generator: torch.Generator | None) -> Tensor
 def product(x: FeatureRows | Tensor, weight: Tensor) -> Tensor:
     """Return inputs or hidden states times a weight."""
     return x.matmul(weight)
-
-
-@contextmanager
-def single_threaded() -> Iterator[None]:
-    """Run torch on one thread: results then do not depend on the machine's number of cores."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 class _Steps:
@@ -352,11 +340,3 @@ class _Steps:
         rows = blocks[0].source_rows if blocks else targets
         features = self.inputs.rows(rows, schedule.feature_dropout, feature_key)
         return net.encode(features, blocks, generator)
-
-
-def _validate(net: NodeNet, graph: Graph, inputs: NodeInputs, truth: Truth) -> tuple[float, float]:
-    """Return accuracy or micro-F1 on the validation rows, then the negative loss for ties."""
-    net.eval()
-    with torch.no_grad():
-        logits = net.classify(encode_all(net, graph, inputs)[truth.validation], None)
-    return truth.score(logits)

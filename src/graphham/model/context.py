@@ -7,6 +7,7 @@ vector (factored) or one per group (full), updated row by row in place.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -61,6 +62,18 @@ class ContextTable:
         if gradient is not None:
             self._looked_up.append(gradient)
         return loss
+
+    # A table of one process has nothing to do for these; see parallel.row_shards.
+    is_shared = False
+
+    def fetch(self, nodes: Sequence[Tensor]) -> None:
+        """Have the rows of these nodes at hand: all are."""
+
+    def end_shard(self) -> None:
+        """Keep the gradients of one shard apart: there is only one."""
+
+    def send(self) -> None:
+        """Tell the owners of rows about gradients: all rows are here."""
 
     def step(self, lr: float) -> None:
         """Update the rows looked up since the last step."""

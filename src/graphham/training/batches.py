@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,7 @@ from graphham.sampling.keys import derive_key, numpy_generator
 from graphham.sampling.sampler import NeighborSampler, sample_negatives, walk_contexts
 
 Rows = npt.NDArray[np.int64]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,14 +127,9 @@ class Batches:
         if not workers:
             yield from map(self.sampled_step, parts, keys)
             return
-        with ThreadPoolExecutor(workers) as pool:
-            waiting: deque[Future[Step]] = deque()
-            for part, key in zip(parts, keys, strict=True):
-                waiting.append(pool.submit(self.sampled_step, part, key))
-                if len(waiting) > 2 * workers:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
+        yield from drawn_ahead(
+            lambda index: self.sampled_step(parts[index], keys[index]), range(len(parts)), workers
+        )
 
     def _full_step(self, order: Rows, key: Any) -> Step:
         train = self.config.train
@@ -238,6 +234,18 @@ class Batches:
         if self.split is not None:
             return self.split.sample_negatives(anchors, count, key)
         return sample_negatives(self.graph, anchors, count, key)
+
+
+def drawn_ahead(make: Callable[[int], T], indices: Iterable[int], workers: int) -> Iterator[T]:
+    """Yield what ``make`` returns for each index in order, while threads prepare those to come."""
+    with ThreadPoolExecutor(workers) as pool:
+        waiting: deque[Future[T]] = deque()
+        for index in indices:
+            waiting.append(pool.submit(make, index))
+            if len(waiting) > 2 * workers:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
 
 
 def _in_scope(walks: Rows, layer: int, scope: str) -> Rows:

@@ -21,6 +21,7 @@ from graphham.model.inputs import FeatureRows, NodeInputs
 from graphham.model.losses import class_loss, sharpened
 from graphham.sampling.keys import derive_key, torch_generator
 from graphham.sampling.random_stream import Source, hidden, make_source, uniform
+from graphham.training.epochs import EpochLoop, Score
 from graphham.training.optimizer import Adam
 from graphham.training.spectral_member import Outline, mixed_averages
 from graphham.training.stacking import weigh
@@ -162,7 +163,7 @@ class Opinions:
         for name, view in views.items():
             network = Opinion(inputs.num_features, width, view)
             network.reset_parameters(torch_generator(derive_key(seed, "opinion", name)))
-            _train(network, inputs, block, truth, derive_key(seed, "opinions", name))
+            _MemberLoop(network, inputs, block, truth, derive_key(seed, "opinions", name)).run()
             held[name] = network.eval()
         weights = [_NETWORK[truth.is_few], *(view.weight for view in views.values())]
         if truth.is_few:
@@ -243,31 +244,39 @@ class Opinions:
         return cls(held, torch.as_tensor(state["opinions.weights"])) if held else None
 
 
-def _train(network: Opinion, inputs: NodeInputs, block: Block, truth: Truth, key: Any) -> None:
-    """Train with dropout and keep the averaged weights that validate best."""
-    count = len(truth.training)
-    # Small graphs overfit; see the rates of the network itself.
-    drop = 0.5 if count < 10_000 or truth.is_few else 0.3
-    decay = 5e-4 if truth.is_few else 5e-4 * min(1.0, 2708 / count) + 2e-5
-    optimizer = Adam([{"params": network.parameters(), "weight_decay": decay}], network.view.rate)
-    average = {name: value.clone() for name, value in network.state_dict().items()}
-    best, best_score, best_epoch = dict(average), (-1.0, 0.0), 0
-    for epoch in range(network.view.epochs):
-        optimizer.zero_grad(set_to_none=True)
-        _loss(network, inputs, block, truth, drop, epoch, key).backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-        keep = min(_KEEP, epoch / (epoch + 1))
-        for name, value in network.state_dict().items():
-            average[name].lerp_(value, 1 - keep)
-        if not len(truth.validation) or epoch % 5 != 4:
-            continue
-        score = _score(network, average, inputs, block, truth)
-        if score > best_score:
-            best_score, best_epoch = score, epoch
-            best = {name: value.clone() for name, value in average.items()}
-        if epoch - best_epoch >= network.view.patience:
-            break
-    network.load_state_dict(best if len(truth.validation) else average)
+class _MemberLoop(EpochLoop):
+    """Trains one member with dropout and keeps the averaged weights that validate best."""
+
+    def __init__(
+        self, network: Opinion, inputs: NodeInputs, block: Block, truth: Truth, key: Any
+    ) -> None:
+        view = network.view
+        super().__init__(network, epochs=view.epochs, average=_KEEP, patience=view.patience)
+        self.network, self.inputs, self.block = network, inputs, block
+        self.truth, self.key = truth, key
+        count = len(truth.training)
+        # Small graphs overfit; see the rates of the network itself.
+        self.drop = 0.5 if count < 10_000 or truth.is_few else 0.3
+        decay = 5e-4 if truth.is_few else 5e-4 * min(1.0, 2708 / count) + 2e-5
+        self.optimizer = Adam([{"params": network.parameters(), "weight_decay": decay}], view.rate)
+
+    def is_due(self, epoch: int) -> bool:
+        """Whether the member is validated after this epoch."""
+        return bool(len(self.truth.validation)) and epoch % 5 == 4
+
+    def take_epoch(self, epoch: int) -> dict[str, Any]:
+        """Take the one step of an epoch."""
+        self.optimizer.zero_grad(set_to_none=True)
+        loss = _loss(self.network, self.inputs, self.block, self.truth, self.drop, epoch, self.key)
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step()
+        return {}
+
+    def score(self) -> Score:
+        """Return accuracy (micro-F1 for several labels) and negative loss on validation labels."""
+        with torch.no_grad():
+            logits = self.network(self.inputs.rows(None), self.block, 0.0, None)
+        return self.truth.score(logits[self.truth.validation])
 
 
 def _loss(
@@ -295,15 +304,3 @@ def _loss(
     guess = sharpened(chances.detach().mean(0), truth.is_multi)
     apart = (chances - guess).square().sum(2).mean()
     return loss + _AGREEMENT * min(1.0, epoch / _WARM_UP) * apart
-
-
-def _score(
-    network: Opinion, weights: dict[str, Tensor], inputs: NodeInputs, block: Block, truth: Truth
-) -> tuple[float, float]:
-    """Return accuracy (micro-F1 for several labels) and negative loss on the validation labels."""
-    held = {name: value.clone() for name, value in network.state_dict().items()}
-    network.load_state_dict(weights)
-    with torch.no_grad():
-        logits = network(inputs.rows(None), block, 0.0, None)[truth.validation]
-    network.load_state_dict(held)
-    return truth.score(logits)

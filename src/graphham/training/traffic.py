@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from graphham.model.network import GraphHAMNet
-from graphham.training.sharded_step import PARTS
+from graphham.training.step import PARTS
 
 
 @dataclass(frozen=True)

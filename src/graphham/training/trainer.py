@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -24,63 +22,25 @@ from graphham.parallel.row_shards import RowShards
 from graphham.readout.layerwise import LayerWise
 from graphham.readout.whole_graph import full_batch, level_states
 from graphham.sampling.keys import derive_key
-from graphham.sampling.random_stream import Source, make_source
+from graphham.sampling.random_stream import make_source
 from graphham.training.batches import Batches, Step
 from graphham.training.checkpoints import CheckpointStore
-from graphham.training.objective import loss_parts, total_loss
+from graphham.training.epochs import EpochLoop, Score, Status
+from graphham.training.epochs import Listener as Listener
+from graphham.training.epochs import Silent as Silent
+from graphham.training.objective import loss_parts
 from graphham.training.optimizer import Adam
-from graphham.training.sharded_step import ShardedSteps
 from graphham.training.shared_checkpoints import load_together, save_together, share_seeds
+from graphham.training.step import TrainingSteps
 from graphham.training.supervision import Truth
 from graphham.training.validation import LabelValidator, Validator
 
 if TYPE_CHECKING:
-    from graphham.training.resolve import Plan
+    pass
 
 
-Status = Literal["complete", "interrupted"]
-
-
-class Listener(Protocol):
-    """Whoever wants to know how training goes, such as a progress bar."""
-
-    def on_plan(self, plan: Plan) -> None:
-        """Hear what is about to be done."""
-
-    def on_start(self, total_epochs: int, start_epoch: int) -> None:
-        """Hear that training begins, or goes on, at ``start_epoch``."""
-
-    def on_epoch(self, epoch: int, record: dict[str, Any]) -> None:
-        """Hear the losses of a finished epoch (from 1)."""
-
-    def on_note(self, text: str) -> None:
-        """Hear something a person should know."""
-
-    def on_end(self, status: str) -> None:
-        """Hear that training is over."""
-
-
-class Silent:
-    """A listener that says nothing."""
-
-    def on_plan(self, plan: Plan) -> None:
-        """Ignore the plan."""
-
-    def on_start(self, total_epochs: int, start_epoch: int) -> None:
-        """Ignore the start."""
-
-    def on_epoch(self, epoch: int, record: dict[str, Any]) -> None:
-        """Ignore the epoch."""
-
-    def on_note(self, text: str) -> None:
-        """Ignore the note."""
-
-    def on_end(self, status: str) -> None:
-        """Ignore the end."""
-
-
-class Trainer:
-    """Fits a network to a graph.
+class Trainer(EpochLoop):
+    """Fits a network to a graph: the epochs' steps, the seeding of groups, checkpoints.
 
     Args:
         model: The network; changed in place.
@@ -95,159 +55,140 @@ class Trainer:
         ranks: The processes that train together; only the first has a run and a listener.
     """
 
+    model: GraphHAMNet
+
     def __init__(
         self,
         model: GraphHAMNet,
         graph: Graph,
         inputs: NodeInputs,
         config: RunConfig,
-        tables: list[ContextTable] | list[RowShards],
+        tables: Sequence[ContextTable | RowShards],
         truth: Truth | None = None,
         validator: Validator | None = None,
         run: CheckpointStore | None = None,
         listener: Listener | None = None,
         ranks: Ranks = ALONE,
     ) -> None:
-        self.model, self.graph, self.inputs, self.config = model, graph, inputs, config
-        self.tables: list[ContextTable] | list[RowShards] = tables
-        self.truth, self.validator, self.run = truth, validator, run
-        self.listener: Listener = listener or Silent()
+        train = config.train
+        super().__init__(
+            model,
+            epochs=config.num_epochs,
+            average=train.average,
+            evaluate_every=train.evaluate_every,
+            patience=train.patience,
+            listener=listener,
+        )
+        self.graph, self.inputs, self.config, self.tables = graph, inputs, config, tables
+        self.truth, self.validator, self.run_folder, self.ranks = truth, validator, run, ranks
         self.batches = Batches(graph, inputs, config, not tables, ranks)
         self.optimizer = make_optimizer(model, config)
+        self.steps = TrainingSteps(
+            model, self.optimizer, tables, self.batches, self._loss, config, ranks
+        )
         self.seeds: list[Tensor] | None = None
-        self.guess: Tensor | None = None
-        # ``(num_nodes, num_classes)`` probabilities from elsewhere that guesses lean on by half.
+        # ``(num_nodes, num_classes)`` what nodes without a label are asked to agree with.
+        self.pseudo_labels: Tensor | None = None
+        # ``(num_nodes, num_classes)`` probabilities from elsewhere that those lean on by half.
         self.expected: Tensor | None = None
-        self.average: dict[str, Tensor] | None = None
-        self.best: dict[str, Tensor] | None = None
-        self.best_score: tuple[float, float] | None = None
-        self.best_epoch = 0
-        self.history: list[dict[str, Any]] = []
         self._whole: Batch | None = None
-        self.ranks = ranks
-        sharded = config.train.shards > 1 or ranks.count > 1
-        self.sharded = ShardedSteps(self, ranks) if sharded else None
+        self._saved = 0.0
 
     @property
     def graft_epoch(self) -> int | None:
         """The epoch (from 0) that begins with the graft; ``None`` when there is none."""
         if self.config.model.nesting != "graft":
             return None
-        return max(1, round(self.config.train.graft_at * self.config.num_epochs))
+        return max(1, round(self.config.train.graft_at * self.epochs))
 
     def fit(self, resume: bool = False) -> Status:
         """Train until done, stopped early, or interrupted; leave the best state in the model."""
         start = self._restore() if resume else 0
-        epochs = self.config.num_epochs
-        self.listener.on_start(epochs, start)
-        status: Status = "complete"
         if not resume:
             self._save(0)  # whatever happens, there is a state to go on from
-        saved = time.monotonic()
-        try:
-            for epoch in range(start, epochs):
-                self._epoch(epoch)
-                stop = self._validate(epoch)
-                self._report(epoch)
-                late = time.monotonic() - saved >= self.config.train.checkpoint_every
-                if self.ranks.tell(late):
-                    self._save(epoch + 1)
-                    saved = time.monotonic()
-                if stop:
-                    break
-        except KeyboardInterrupt:
-            if self.ranks.count > 1:
-                raise  # the processes are at different places; the last checkpoint is not
-            status = "interrupted"
-            self.listener.on_note("stopped on request; finishing with the best state so far")
-        if self.graft_epoch is not None and not self.model.is_seeded:
-            self._graft()
-            self.average = None
-        kept = self.best or self.average
-        if kept is not None:
-            self.model.load_state_dict(kept)
-        self.listener.on_end(status)
-        return status
+        self._saved = time.monotonic()
+        return self.run(start)
 
-    def _epoch(self, epoch: int) -> None:
-        began = time.perf_counter()
+    def take_epoch(self, epoch: int) -> dict[str, Any]:
+        """Take the steps of an epoch; return the mean loss parts and the groups in use."""
         if epoch == self.graft_epoch:
             self._graft()
         sums: dict[str, float] = {}
         used = [np.zeros(count, dtype=np.int64) for count in self.model.groups]
         count = 0
-        for parts, groups in self._steps(epoch):
+        for parts, groups in self.steps.epoch(epoch):
             for name, value in parts.items():
                 sums[name] = sums.get(name, 0.0) + value
             for level, codes in enumerate(groups):
                 used[level] += np.bincount(codes, minlength=len(used[level]))
             count += 1
         used = [np.sum(self.ranks.collect(sizes.tolist()), axis=0) for sizes in used]
-        record: dict[str, Any] = {"epoch": epoch + 1}
-        record |= {name: value / count for name, value in sums.items()}
+        record: dict[str, Any] = {name: value / count for name, value in sums.items()}
         record["loss"] = sum(sums.values()) / count
         for level, sizes in enumerate(used):
             record[f"used_{level + 1}"] = int((sizes >= 0.01 * sizes.sum()).sum())
-        self._update_average(epoch)
-        record["seconds"] = time.perf_counter() - began
-        self.history.append(record)
+        return record
 
-    def _update_average(self, epoch: int) -> None:
-        """Move the running average of the weights; it starts anew with the graft.
-
-        At first it is the plain mean of the epochs since then, so that a few long epochs are not
-        all spent on forgetting the first one.
-        """
-        if not self.config.train.average:
-            return
+    def updates(self, epoch: int) -> int:
+        """Return how many epochs the average has seen; it starts anew with the graft."""
         graft = self.graft_epoch
-        count = epoch - graft if graft is not None and epoch >= graft else epoch
-        keep = min(self.config.train.average, count / (count + 1))
-        state = self.model.state_dict()
-        if self.average is None or not count:
-            self.average = {name: value.clone() for name, value in state.items()}
-            return
-        for name, value in state.items():
-            held = self.average[name]
-            if value.is_floating_point():
-                held.lerp_(value, 1 - keep)
-            else:
-                held.copy_(value)
+        return epoch - graft if graft is not None and epoch >= graft else epoch
 
-    def _steps(self, epoch: int) -> Iterator[tuple[dict[str, float], list[Any]]]:
-        """Take the steps of one epoch; yield the loss parts and the groups seen in each."""
-        if self.sharded is not None:
-            for pieces in self.sharded.epoch(epoch):
-                yield self.sharded.step(pieces, epoch)
-            return
-        for step in self.batches.epoch(epoch):
-            yield self._step(step, epoch)
+    def is_due(self, epoch: int) -> bool:
+        """Whether the network, once it has its groups, is validated after this epoch."""
+        graft = self.graft_epoch
+        if self.validator is None or (graft is not None and epoch < graft):
+            return False
+        return super().is_due(epoch)
 
-    def _step(self, step: Step, epoch: int) -> tuple[dict[str, float], list[Any]]:
-        self.model.train()
-        step = step.to(self.config.device)
-        generator = self.source(step)
-        tau = self.tau(epoch)
-        output = self.model(step.batch, tau, generator)
-        parts = loss_parts(self.model, step, output, self.truth, self.seeds, generator, self.guess)
-        self.optimizer.zero_grad(set_to_none=True)
-        total_loss(parts).backward()  # type: ignore[no-untyped-call]
-        self.optimizer.clip(self.config.train.clip)
-        self.optimizer.step()
-        for table in self.tables:
-            table.step(self.config.train.table_lr)
-        groups = [level[step.members].argmax(1).cpu().numpy() for level in output.evidence]
-        return {name: float(value.detach()) for name, value in parts.items()}, groups
+    def score(self) -> Score:
+        """Score the weights now in the model on what was not trained on."""
+        score: Score | None = None
+        if self.ranks.is_first:
+            assert self.validator is not None
+            score = self.validator.score(self.model, self.whole())
+        first, second = self.ranks.tell(score)
+        self._update_pseudo_labels()
+        return float(first), float(second)
 
-    def source(self, step: Step) -> Source:
-        """Return the stream of a step's noise and dropout."""
+    def log(self, record: dict[str, Any]) -> None:
+        """Add the record of an epoch to the run's log."""
+        if self.run_folder is not None:
+            self.run_folder.log(record)
+
+    def end_epoch(self, epoch: int) -> None:
+        """Write a checkpoint where one is due."""
+        late = time.monotonic() - self._saved >= self.config.train.checkpoint_every
+        if self.ranks.tell(late):
+            self._save(epoch + 1)
+            self._saved = time.monotonic()
+
+    def interrupted(self) -> None:
+        """Go on to the end, unless other processes are at other places."""
+        if self.ranks.count > 1:
+            raise KeyboardInterrupt  # the last checkpoint is the same for all
+
+    def finish(self) -> None:
+        """Seed the groups if training was stopped before it came to that."""
+        if self.graft_epoch is not None and not self.model.is_seeded:
+            self._graft()
+
+    def _loss(self, step: Step, epoch: int) -> tuple[dict[str, Tensor], list[Any]]:
+        """Return the loss parts of a step, and per level the groups of its members."""
         # Gamma draws need torch's own generator.
-        config = self.config
-        return make_source(derive_key(step.key, "network"), config.device, config.model.dirichlet)
+        generator = make_source(
+            derive_key(step.key, "network"), self.config.device, self.config.model.dirichlet
+        )
+        output = self.model(step.batch, self.tau(epoch), generator)
+        parts = loss_parts(
+            self.model, step, output, self.truth, self.seeds, generator, self.pseudo_labels
+        )
+        groups = [level[step.members].argmax(1).cpu().numpy() for level in output.evidence]
+        return parts, groups
 
     def tau(self, epoch: int) -> float:
         """Return the assignment temperature of an epoch."""
-        model, epochs = self.config.model, max(self.config.num_epochs - 1, 1)
+        model, epochs = self.config.model, max(self.epochs - 1, 1)
         return float(model.tau * (model.tau_end / model.tau) ** (epoch / epochs))
 
     def whole(self) -> Batch:
@@ -279,66 +220,34 @@ class Trainer:
         seeds = share_seeds(seeds, self.ranks, len(self.model.groups))
         self.model.graft(seeds)
         # An average over the old groups means nothing; an interrupt must not bring it back.
-        self.average = None
+        self.average.state = None
         self.seeds = [torch.from_numpy(codes).to(config.device) for codes in seeds.codes]
         # Momentum gathered for the old group vectors means nothing for the new ones.
         for level in range(len(self.model.groups)):
             self.optimizer.state.pop(self.model.layer(level).group_embedding, None)
 
-    def _validate(self, epoch: int) -> bool:
-        """Score the network where due, keep the best state; say whether to stop early."""
-        if self.validator is None:
-            return False
-        train = self.config.train
-        graft = self.graft_epoch
-        if graft is not None and epoch < graft:
-            return False
-        last = epoch + 1 == self.config.num_epochs
-        if (epoch + 1) % train.evaluate_every and not last:
-            return False
-        kept = self.model.state_dict() if self.average is None else self.average
-        said = None
-        if self.ranks.is_first:
-            with _weights(self.model, kept):
-                said = self.validator.score(self.model, self.whole())
-        first, second = self.ranks.tell(said)
-        score = (float(first), float(second))
-        self._take_guess()
-        self.history[-1]["validation"] = score[0]
-        if self.best_score is None or score > self.best_score:
-            self.best_score, self.best_epoch = score, epoch + 1
-            self.best = {name: value.clone() for name, value in kept.items()}
-        return epoch + 1 - self.best_epoch >= train.patience
-
-    def _take_guess(self) -> None:
+    def _update_pseudo_labels(self) -> None:
         """Keep what the network just validated expects of every node, made surer of itself."""
         if not self.config.loss.guess_weight or self.truth is None:
             return
         assert isinstance(self.validator, LabelValidator)
         logits = self.validator.logits
-        held = self.ranks.share_array(None if logits is None else logits.numpy())
+        shared = self.ranks.share_array(None if logits is None else logits.numpy())
         is_multi = self.truth.is_multi
-        said = torch.from_numpy(held)
-        chances = said.sigmoid() if is_multi else said.softmax(1)
+        everywhere = torch.from_numpy(shared)
+        probabilities = everywhere.sigmoid() if is_multi else everywhere.softmax(1)
         if self.expected is not None:
-            chances = (chances + self.expected) / 2
-        self.guess = sharpened(chances, is_multi)  # a soft guess would teach nodes to be unsure
-
-    def _report(self, epoch: int) -> None:
-        record = self.history[-1]
-        if self.run is not None:
-            self.run.log(record)
-        self.listener.on_epoch(epoch + 1, record)
+            probabilities = (probabilities + self.expected) / 2
+        # A soft label would teach nodes to be unsure.
+        self.pseudo_labels = sharpened(probabilities, is_multi)
 
     def _save(self, epoch: int) -> None:
         """Write a checkpoint from which training goes on exactly as if never stopped."""
-        if self.run is None and self.ranks.count == 1:
+        if self.run_folder is None and self.ranks.count == 1:
             return
         arrays: dict[str, Any] = {f"model.{k}": v for k, v in self.model.state_dict().items()}
-        if self.best is not None:
-            arrays |= {f"best.{k}": v for k, v in self.best.items()}
-        if self.average is not None:
-            arrays |= {f"average.{k}": v for k, v in self.average.items()}
+        for prefix, state in (("best", self.best.state), ("average", self.average.state)):
+            arrays |= {f"{prefix}.{k}": v for k, v in (state or {}).items()}
         for index, values in self.optimizer.state_dict()["state"].items():
             arrays |= {f"adam.{index}.{k}": torch.as_tensor(v) for k, v in values.items()}
         pieces = [table for table in self.tables if isinstance(table, RowShards)]
@@ -347,29 +256,29 @@ class Trainer:
             arrays[f"table.{level}.squares"] = table.squares
         for level, codes in enumerate(self.seeds or []):
             arrays[f"seeds.{level}"] = codes
-        if self.guess is not None:
-            arrays["guess"] = self.guess
+        if self.pseudo_labels is not None:
+            arrays["guess"] = self.pseudo_labels
         meta = {
             "epoch": epoch,
-            "best_score": self.best_score,
-            "best_epoch": self.best_epoch,
+            "best_score": self.best.score,
+            "best_epoch": self.best.epoch,
             "history": self.history,
         }
-        save_together(self.run, self.ranks, arrays, meta, pieces)
+        save_together(self.run_folder, self.ranks, arrays, meta, pieces)
 
     def _restore(self) -> int:
         """Take up the last checkpoint; return the epoch to go on with."""
         pieces = [table for table in self.tables if isinstance(table, RowShards)]
-        held = load_together(self.run, self.ranks, pieces)
+        held = load_together(self.run_folder, self.ranks, pieces)
         if held is None:
-            if self.run is not None:
-                self.run.truncate_log(0)
+            if self.run_folder is not None:
+                self.run_folder.truncate_log(0)
             return 0
         arrays = {name: torch.as_tensor(value) for name, value in held[0].items()}
         meta = held[1]
         self.model.load_state_dict(_under(arrays, "model."))
-        self.best = _under(arrays, "best.") or None
-        self.average = _under(arrays, "average.") or None
+        self.best.state = _under(arrays, "best.") or None
+        self.average.state = _under(arrays, "average.") or None
         state: dict[int, dict[str, Tensor]] = {}
         for name, value in _under(arrays, "adam.").items():
             index, field = name.split(".", 1)
@@ -379,16 +288,16 @@ class Trainer:
         for level, table in enumerate(t for t in self.tables if isinstance(t, ContextTable)):
             table.weight.copy_(arrays[f"table.{level}.weight"])
             table.squares.copy_(arrays[f"table.{level}.squares"])
-        self.guess = arrays.get("guess")
+        self.pseudo_labels = arrays.get("guess")
         if "seeds.0" in arrays:
             self.seeds = [arrays[f"seeds.{level}"] for level in range(len(self.model.groups))]
         score = meta["best_score"]
-        self.best_score = None if score is None else (score[0], score[1])
-        self.best_epoch = meta["best_epoch"]
+        self.best.score = None if score is None else (score[0], score[1])
+        self.best.epoch = meta["best_epoch"]
         self.history = list(meta["history"])
         epoch = int(meta["epoch"])
-        if self.run is not None:
-            self.run.truncate_log(epoch)
+        if self.run_folder is not None:
+            self.run_folder.truncate_log(epoch)
         return epoch
 
 
@@ -406,20 +315,6 @@ def make_optimizer(model: GraphHAMNet, config: RunConfig) -> Adam:
         ],
         lr=config.train.lr or 0.01,
     )
-
-
-@contextmanager
-def _weights(model: GraphHAMNet, state: dict[str, Tensor]) -> Iterator[None]:
-    """Let a model read other weights for a while; nothing is copied."""
-    own = dict(itertools.chain(model.named_parameters(), model.named_buffers()))
-    before = {name: tensor.data for name, tensor in own.items()}
-    for name, tensor in own.items():
-        tensor.data = state[name].data
-    try:
-        yield
-    finally:
-        for name, tensor in own.items():
-            tensor.data = before[name]
 
 
 def _under(arrays: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

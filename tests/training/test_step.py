@@ -86,7 +86,7 @@ def test_ranges_of_a_table_are_drawn_alike_whoever_owns_them():
 
 
 def test_traffic_counts_what_a_step_really_packs(monkeypatch):
-    from graphham.training import sharded_step as shards
+    from graphham.training import step as shards
     from graphham.training.traffic import step_traffic
 
     sizes = []
@@ -126,7 +126,7 @@ def test_shared_memory_is_one_array_and_absent_where_the_system_has_none(monkeyp
 
 
 def test_idle_moments_draw_the_steps_to_come_in_their_order():
-    from graphham.training.sharded_step import _Ahead
+    from graphham.training.step import _Ahead
 
     drawn = []
     steps = _Ahead(lambda index: drawn.append(index) or [index], 5)
