@@ -1,7 +1,6 @@
 """The whole GraphHAM model on one page of plain torch, to be read from top to bottom.
 
-    python examples/one_page.py                 # groups of the Cora citation graph, no labels used
-    python examples/one_page.py --labels        # the same, jointly with a classifier (E15, E16)
+    python examples/one_page.py [--epochs N] [--labels]   # Cora; with labels, a classifier too
 
 Every layer owns a few group vectors. A node's closeness to them is its membership of that level;
 while training, one noisy assignment is drawn from it. Messages are weighted by attention between
@@ -9,10 +8,12 @@ nodes times attention between their groups. Each layer must predict the nodes th
 walks meet, seen through the target's group. Layer 1 has many fine groups, layer 2 few coarse ones;
 a penalty asks nodes that share a fine group to share a coarse one.
 
-This is the preset `paper` of the package, whole graph at once. E1-E16 are the equations, A1-A18 the
-open questions of docs/how-it-works.md and docs/ambiguities.md. Shapes: N nodes, E edges with self
-edges, F features (or the layer below's d), K groups, M heads, d width of a layer, C classes.
-tests/examples/test_one_page.py holds the page and the package to the same numbers and gradients.
+This is the preset `paper` of the package: the literal model, whole graph at once. The penalty alone
+is met best by a single coarse group, and on Cora that is what level 2 becomes, here as there; what
+the default preset does about it is in docs/how-it-works.md, as are the equations E1-E16 in the
+margin; docs/ambiguities.md has A1-A18. Shapes: N nodes, E edges with self edges, F features (or the
+states below), K groups, M heads, d width of a layer, C classes. tests/examples/test_one_page.py
+holds outputs, losses and gradients to the package's, to 1e-9 relative in double precision.
 """
 
 import argparse
@@ -73,12 +74,10 @@ class Layer(nn.Module):
         p = torch.einsum("nf,fmd->nmd", F.dropout(x, dropout), self.W)  # E5   (N, M, d)
         psi = torch.einsum("kf,fmd->kmd", self.Phi, self.W)  # E5   (K, M, d)
         left, right = (p * self.a_left).sum(2), (p * self.a_right).sum(2)  # (N, M)
-        e = F.leaky_relu(left[i] + right[j], SLOPE)  # E6   (E, M)
-        alpha = neighbor_softmax(e, i, len(x))  # E6
+        alpha = neighbor_softmax(F.leaky_relu(left[i] + right[j], SLOPE), i, len(x))  # E6   (E, M)
         # a . r_i = sum_k z_ik (a . psi_k): K numbers per head stand for the vectors r of E5.
         left, right = z @ (psi * self.a_left).sum(2), z @ (psi * self.a_right).sum(2)  # (N, M)
-        f = F.leaky_relu(left[i] + right[j], SLOPE)  # E7   (E, M)
-        lam = neighbor_softmax(f, i, len(x))  # E7
+        lam = neighbor_softmax(F.leaky_relu(left[i] + right[j], SLOPE), i, len(x))  # E7   (E, M)
         w = lam * alpha  # E8   (E, M)
         w = w / neighbor_sum(w, i, len(x))[i]  # E8   each target's weights add up to 1: A5
         h = neighbor_sum(w[:, :, None] * p[j], i, len(x)).mean(1)  # E9   (N, d) mean over heads
@@ -128,9 +127,9 @@ class GraphHAM(nn.Module):
             x = out.h
         return outputs
 
-    def class_logits(self, outputs: list[LayerOutput], dropout: float) -> Tensor:
-        """Return (N, C) logits from the states of all layers side by side."""
-        joined = F.dropout(torch.cat([out.h for out in outputs], dim=1), dropout)  # (N, L d)
+    def class_logits(self, outputs: list[LayerOutput], rows: Tensor, dropout: float) -> Tensor:
+        """Return (rows, C) logits from the states of all layers side by side."""
+        joined = F.dropout(torch.cat([out.h[rows] for out in outputs], dim=1), dropout)
         return F.linear(joined, self.classifier.weight, self.classifier.bias)  # E15
 
     @torch.no_grad()
@@ -151,18 +150,17 @@ def one_hot(z: Tensor) -> Tensor:
 
 
 def context_scores(h: Tensor, z: Tensor, Q: Tensor, nodes: Tensor) -> Tensor:
-    """Score every target with its contexts, (N, contexts) rows with -1 for none, (pairs,)."""
+    """Score each one-hot assigned target with its contexts, (N, contexts) rows, -1 for none."""
     group = z.argmax(1, keepdim=True)  # (N, 1) the TARGET's group
     vectors = F.embedding(nodes.clamp_min(0) * z.shape[1] + group, Q)  # (N, contexts, d)
     s = torch.einsum("nd,ncd->nc", h, vectors)  # E10   s_ij = h_i . Q_{j, group of i}
-    gate = z.gather(1, group)
-    return (s * (1 + gate - gate.detach()))[nodes >= 0]  # still s; its gradient reaches z too
+    return (s * z.gather(1, group))[nodes >= 0]  # times 1, so that the gradient reaches z
 
 
 def violation(lower: Tensor, upper: Tensor) -> Tensor:
     """Return the share of pairs together in (N, K) lower and apart in (N, K') upper groups."""
     # Over pairs i != j: sum of (a_i . a_j) (1 - c_i . c_j), without ever listing the pairs.
-    own = (lower.square().sum(1) * (1 - upper.square().sum(1))).sum()
+    own = (lower.square().sum(1) * (1 - upper.square().sum(1))).sum()  # i = j
     mass = lower.sum(0).square().sum() - (lower.T @ upper).square().sum() - own  # E12
     return mass / (len(lower) * (len(lower) - 1))
 
@@ -180,6 +178,11 @@ def unsupervised_loss(
         nesting = nesting + GAMMA * violation(lower.detach(), upper)  # E13   moves the upper level
         nesting = nesting + BETA * violation(lower, upper.detach())  # E13   moves the lower level
     return {"context": context, "nesting": nesting}  # E14   the loss is their sum
+
+
+def class_loss(logits: Tensor, labels: Tensor) -> Tensor:
+    """Return the weighted cross-entropy of (rows, C) logits and (rows,) class codes."""
+    return ETA * F.cross_entropy(logits, labels)  # E15, E16
 
 
 # ---- What a step looks at: edges, walks, negatives (A6) ----------------------------------------
@@ -249,8 +252,7 @@ def train(
         outputs = model(x, edges, tau, noise, DROPOUT)
         parts = unsupervised_loss(model, outputs, draw_contexts(links, walks, len(model.groups)))
         if len(rows):
-            logits = model.class_logits(outputs, DROPOUT)
-            parts["class"] = ETA * F.cross_entropy(logits[rows], labels[rows])  # E15
+            parts["class"] = class_loss(model.class_logits(outputs, rows, DROPOUT), labels[rows])
         loss = torch.stack(list(parts.values())).sum()  # E14, E16
         model.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
@@ -273,7 +275,6 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     torch.manual_seed(options.seed)
-
     graph: Any = load_dataset("cora")
     x = F.normalize(torch.from_numpy(graph.features.toarray()), dim=1)  # (N, F)
     bounds, neighbor = torch.tensor(graph.indptr), torch.tensor(graph.indices).long()
@@ -282,7 +283,6 @@ def main() -> None:
     seen = torch.tensor(graph.splits["train"] if options.labels else [], dtype=torch.long)
     model = GraphHAM(len(x), x.shape[1], len(graph.labels.classes), GROUPS, DIM)
     train(model, x, links, labels, seen, options.epochs, options.walks)
-
     with torch.no_grad():  # no noise: z is the mean membership, a node's group its largest entry
         outputs = model(x, links.edges(), 1.0, None, 0.0)
         for level, out in enumerate(outputs, start=1):
@@ -292,7 +292,7 @@ def main() -> None:
             print(f"level {level}  {used} of {out.pi.shape[1]} groups in use, NMI {nmi:.3f}")
         if options.labels:
             test = torch.tensor(graph.splits["test"])
-            right = model.class_logits(outputs, 0.0)[test].argmax(1) == labels[test]
+            right = model.class_logits(outputs, test, 0.0).argmax(1) == labels[test]
             print(f"accuracy {right.float().mean():.3f} on {len(test)} test nodes")
 
 
