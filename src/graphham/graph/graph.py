@@ -282,8 +282,8 @@ class Graph:
             raise InputError("the graph has no nodes; give at least one edge")
         if len(self.ids) != n:
             raise InputError(f"the graph has {n:,} nodes but {len(self.ids):,} ids")
-        held = self.indices[self.own_entries()]
-        if held.size and not 0 <= int(held.min()) <= int(held.max()) < n:
+        columns = self.indices[self.own_entries()]
+        if columns.size and not 0 <= int(columns.min()) <= int(columns.max()) < n:
             raise InputError(f"a neighbour row lies outside 0..{n - 1}; the structure is damaged")
         if self.indptr[0] != 0 or self.indptr[-1] != self.num_stored or (self.degrees() < 0).any():
             raise InputError("the row bounds of the graph do not add up; the structure is damaged")

@@ -112,8 +112,8 @@ class NodeIds:
         and a Parquet file of the same user often disagree on the type.
         """
         if self._integers is not None:
-            wanted, valid = _to_integers(values)
-            return np.where(valid, self._find_integers(wanted), -1)
+            queries, valid = _to_integers(values)
+            return np.where(valid, self._find_integers(queries), -1)
         column = values.to_arrow() if isinstance(values, NodeIds) else values
         if len(column) > 10_000 and type(column).__module__.startswith("pyarrow"):
             return self._find_column(column)
@@ -122,15 +122,15 @@ class NodeIds:
     def rows(self, values: Any, what: str = "node") -> Rows:
         """Return the row of each value; a value that is not an id is an :class:`InputError`."""
         listed = [values] if isinstance(values, str | int | np.integer) else values
-        found = self.find(listed)
-        missing = np.flatnonzero(found < 0)
+        rows = self.find(listed)
+        missing = np.flatnonzero(rows < 0)
         if missing.size:
             first = _item(listed, int(missing[0]))
             raise InputError(
                 f"{what} {first!r} is not an id of this graph{self._suggest(first)}"
                 + (f" ({missing.size:,} such ids in all)" if missing.size > 1 else "")
             )
-        return found
+        return rows
 
     def row(self, value: int | str) -> int:
         """Return the row of one id; an unknown id is an :class:`InputError`."""
@@ -156,35 +156,35 @@ class NodeIds:
         value: str = counts.field("values")[where].as_py()
         return value
 
-    def _find_integers(self, wanted: npt.NDArray[np.int64]) -> Rows:
+    def _find_integers(self, queries: npt.NDArray[np.int64]) -> Rows:
         assert self._integers is not None
         if self._is_range:
-            return np.where((wanted >= 0) & (wanted < len(self)), wanted, -1)
+            return np.where((queries >= 0) & (queries < len(self)), queries, -1)
         if self._sorted is None:
             order = np.argsort(self._integers, kind="stable")
             self._sorted = self._integers[order], order
         ordered, order = self._sorted
         if not len(ordered):
-            return np.full(len(wanted), -1, dtype=np.int64)
-        place = np.minimum(np.searchsorted(ordered, wanted), len(ordered) - 1)
-        return np.where(ordered[place] == wanted, order[place], -1)
+            return np.full(len(queries), -1, dtype=np.int64)
+        place = np.minimum(np.searchsorted(ordered, queries), len(ordered) - 1)
+        return np.where(ordered[place] == queries, order[place], -1)
 
-    def _find_text(self, wanted: list[str | None]) -> Rows:
+    def _find_text(self, queries: list[str | None]) -> Rows:
         if self._lookup is None:
             self._lookup = {v: i for i, v in enumerate(self._text.to_pylist())}
         lookup = self._lookup
         return np.fromiter(
-            (-1 if v is None else lookup.get(v, -1) for v in wanted), np.int64, count=len(wanted)
+            (-1 if v is None else lookup.get(v, -1) for v in queries), np.int64, count=len(queries)
         )
 
-    def _find_column(self, wanted: Any) -> Rows:
+    def _find_column(self, queries: Any) -> Rows:
         """Look up a whole Arrow column: a hash join, without a Python object per id."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        values = _as_large_string(wanted)
-        found = pc.fill_null(pc.index_in(values, self._text, skip_nulls=True), -1)
-        return np.asarray(found.cast(pa.int64()).to_numpy())
+        values = _as_large_string(queries)
+        rows = pc.fill_null(pc.index_in(values, self._text, skip_nulls=True), -1)
+        return np.asarray(rows.cast(pa.int64()).to_numpy())
 
     def _suggest(self, value: Any) -> str:
         if self._integers is not None or len(self) > 200_000:

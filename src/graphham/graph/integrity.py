@@ -275,8 +275,8 @@ def _map_array(file: Path) -> Array:
 
 def _state(file: Path) -> list[int]:
     """Return what changes when a file does: size, time of change, identity, time of status."""
-    found = file.stat()
-    return [found.st_size, found.st_mtime_ns, found.st_ino, found.st_ctime_ns]
+    status = file.stat()
+    return [status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns]
 
 
 def _note_path(folder: Path) -> Path | None:

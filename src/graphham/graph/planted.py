@@ -132,7 +132,7 @@ def planted_hierarchy(
     slots = _make_slots(
         leaf, second, num_leaves, degree_skew, np.random.default_rng([seed, _DEGREES])
     )
-    keys, wanted = _draw_edges(
+    keys, requested = _draw_edges(
         slots, tree, shares, num_nodes, mean_degree, np.random.default_rng([seed, _EDGES])
     )
     indptr, indices = rows_from_keys(keys, num_nodes)
@@ -151,8 +151,8 @@ def planted_hierarchy(
             names = [f"x{i}" for i in range(dim)]
 
     notes = [f"planted tree {' x '.join(map(str, tree))}, seed {seed}"]
-    if len(keys) < wanted:
-        notes.append(f"{wanted - len(keys):,} of {wanted:,} edges found no free place")
+    if len(keys) < requested:
+        notes.append(f"{requested - len(keys):,} of {requested:,} edges found no free place")
     levels, parents = _levels(leaf, tree)
     graph = Graph(
         indptr=indptr,
@@ -214,13 +214,13 @@ def _check(
     sizes = [num_nodes / math.prod(tree[: len(tree) - depth]) for depth in range(len(tree) + 1)]
     within = np.array([num_nodes * (size - 1) / 2 for size in sizes])
     available = np.diff(within, prepend=0.0)
-    wanted = shares * mean_degree * num_nodes / 2
-    full = np.flatnonzero(wanted > 0.8 * available + 1e-9)
+    requested = shares * mean_degree * num_nodes / 2
+    full = np.flatnonzero(requested > 0.8 * available + 1e-9)
     if full.size:
         at = int(full[0])
         raise InputError(
             f"edge_shares[{at}]={shares[at]:g} of mean_degree={mean_degree:g} asks for "
-            f"{wanted[at]:,.0f} edges where only {max(available[at], 0):,.0f} pairs exist; "
+            f"{requested[at]:,.0f} edges where only {max(available[at], 0):,.0f} pairs exist; "
             f"use more nodes or a smaller degree"
         )
     shares /= shares.sum()
@@ -297,7 +297,7 @@ def _draw_edges(
     mean_degree: float,
     rng: np.random.Generator,
 ) -> tuple[npt.NDArray[np.int64], int]:
-    """Return the sorted keys of distinct edges and how many were wanted."""
+    """Return the sorted keys of distinct edges and how many were asked for."""
     num_edges = round(mean_degree * num_nodes / 2)
     ends = np.round(np.cumsum(shares) * num_edges).astype(np.int64)
     parts = []

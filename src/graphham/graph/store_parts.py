@@ -81,10 +81,10 @@ def is_split(path: str | os.PathLike[str]) -> bool:
 
 def list_parts(path: str | os.PathLike[str]) -> list[tuple[str, int, int]]:
     """Return the name, the first node and one past the last node of every part that is here."""
-    found = (
+    opened = (
         (place.name, read_part(place)) for place in Path(path).glob("part-*") if is_store(place)
     )
-    parts = sorted((part.number, name, part) for name, part in found if part is not None)
+    parts = sorted((part.number, name, part) for name, part in opened if part is not None)
     return [(name, part.first, part.last) for _, name, part in parts]
 
 
@@ -97,8 +97,8 @@ def open_part(path: str | os.PathLike[str], number: int, count: int) -> Graph:
         count: Number of processes of the job.
     """
     folder = Path(path).expanduser()
-    found = (read_part(place) for place in folder.glob("part-*") if is_store(place))
-    parts = next(found, None)
+    opened = (read_part(place) for place in folder.glob("part-*") if is_store(place))
+    parts = next(opened, None)
     if parts is None:
         raise InputError(f"{folder} holds no parts of a store; make them with 'graphham split'")
     if parts.count != count:

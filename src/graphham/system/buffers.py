@@ -46,14 +46,14 @@ class Buffers:
         length = -(-count // step) * step
         free = self._free.setdefault(length, deque(maxlen=self._kept))
         try:
-            held = free.pop()
+            buffer = free.pop()
         except IndexError:
-            held = aligned(length)
+            buffer = aligned(length)
         # Numpy lets a view refer to the owner of the memory rather than to the array it was made
         # from. Behind a memoryview the array is the owner for all views, so it lives as long as
         # any of them, tensors included.
-        lent = np.frombuffer(held.data.cast("B"), dtype=np.float32, count=count)
-        weakref.finalize(lent, free.append, held).atexit = False
+        lent = np.frombuffer(buffer.data.cast("B"), dtype=np.float32, count=count)
+        weakref.finalize(lent, free.append, buffer).atexit = False
         return lent.reshape(rows, width)
 
 

@@ -73,8 +73,8 @@ def check_files(
         with contextlib.suppress(OSError):
             size = (folder / name).stat().st_size
         if size != entry["bytes"]:
-            found = "is missing" if size < 0 else f"has {size:,} bytes and not {entry['bytes']:,}"
-            raise InputError(f"the store {folder} is damaged: {name} {found}; {advice}")
+            damage = "is missing" if size < 0 else f"has {size:,} bytes and not {entry['bytes']:,}"
+            raise InputError(f"the store {folder} is damaged: {name} {damage}; {advice}")
         if verify and file_checksum(folder / name, entry.get("holes", [])) != entry["blake2b"]:
             raise InputError(
                 f"the store {folder} is damaged: the content of {name} has changed since it was "

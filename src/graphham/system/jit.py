@@ -101,14 +101,14 @@ def _prefetch(typing_context: Any, array: Any, position: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         kind = signature.args[0]
-        held = context.make_array(kind)(context, builder, arguments[0])
+        array = context.make_array(kind)(context, builder, arguments[0])
         offset = context.cast(builder, arguments[1], signature.args[1], types.intp)
         byte = ir.IntType(8).as_pointer()
         flag = ir.IntType(32)
         shape = ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag])
         insert: Any = cgutils.get_or_insert_function
         call = insert(builder.module, shape, "llvm.prefetch.p0")
-        address = builder.bitcast(builder.gep(held.data, [offset]), byte)
+        address = builder.bitcast(builder.gep(array.data, [offset]), byte)
         # Read access, keep in every cache level, data cache.
         builder.call(call, [address, flag(0), flag(3), flag(1)])
         return context.get_dummy_value()
