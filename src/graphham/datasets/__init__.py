@@ -74,10 +74,10 @@ def fetch_dataset(
 def _check_counts(graph: Graph, info: DatasetInfo, folder: Path) -> None:
     """Refuse files that are well-formed but hold another graph."""
     assert graph.labels is not None
-    seen = (graph.num_nodes, graph.num_edges, len(graph.labels.classes))
-    if seen != (info.nodes, info.edges, info.classes):
+    counts = (graph.num_nodes, graph.num_edges, len(graph.labels.classes))
+    if counts != (info.nodes, info.edges, info.classes):
         raise InputError(
-            f"the files in {folder} hold {seen[0]:,} nodes, {seen[1]:,} edges and {seen[2]} "
+            f"the files in {folder} hold {counts[0]:,} nodes, {counts[1]:,} edges and {counts[2]} "
             f"classes where {info.name!r} has {info.nodes:,}, {info.edges:,} and {info.classes}; "
             f"remove them and run 'graphham data get {info.name}'"
         )

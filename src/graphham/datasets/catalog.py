@@ -102,10 +102,10 @@ class DatasetInfo:
         return self.format == "packaged"
 
 
-def _planetoid_files(prefix: str, known: dict[str, tuple[int, str]]) -> tuple[DataFile, ...]:
+def _planetoid_files(prefix: str, checksums: dict[str, tuple[int, str]]) -> tuple[DataFile, ...]:
     return tuple(
         DataFile(f"raw/ind.{prefix}.{part}", f"{_PLANETOID}ind.{prefix}.{part}", size, digest)
-        for part, (size, digest) in known.items()
+        for part, (size, digest) in checksums.items()
     )
 
 

@@ -50,12 +50,12 @@ def fetch(
         info: Which dataset.
         root: Data folder to use in place of ``GRAPHHAM_DATA`` and the cache.
         progress: ``True`` for a progress bar on standard error, ``False`` for silence, or a
-            function that is told how far each file is.
+            function called as ``(name, bytes so far, bytes in all)``.
     """
-    found = locate(info, root)
-    if found is not None:
-        verify(info, found)
-        return found
+    located = locate(info, root)
+    if located is not None:
+        verify(info, located)
+        return located
     folder = search_folders(root)[-1] / info.folder
     missing = [f for f in info.files if not (folder / f.path).is_file()]
     by_hand = [f for f in missing if f.url is None]

@@ -23,7 +23,7 @@ _SPLITS = {"train": "train", "val": "valid", "test": "test"}
 _BLOCK_BYTES = 1 << 24
 
 
-class _Source:
+class _Files:
     """The files of the benchmark, in its zip or unpacked."""
 
     def __init__(self, place: Path | zipfile.ZipFile, prefix: str) -> None:
@@ -58,13 +58,13 @@ def load(folder: Path, info: DatasetInfo) -> Graph:
     if packed.is_file():
         try:
             with zipfile.ZipFile(packed) as archive:
-                return _read(_Source(archive, _prefix(archive, packed)), packed, info)
+                return _read(_Files(archive, _prefix(archive, packed)), packed, info)
         except (zipfile.BadZipFile, EOFError) as error:
             raise InputError(f"{packed} is not a readable zip archive; fetch it again") from error
     for other in info.also:
         if (folder / other).is_file():
             base = (folder / other).parent.parent
-            return _read(_Source(base, ""), base, info)
+            return _read(_Files(base, ""), base, info)
     raise InputError(f"{folder} does not hold the files of {info.name!r}; fetch it again")
 
 
@@ -76,12 +76,12 @@ def _prefix(archive: zipfile.ZipFile, path: Path) -> str:
     raise InputError(f"{path} has no {ending}; it is not an Open Graph Benchmark archive")
 
 
-def _read(source: _Source, origin: Path, info: DatasetInfo) -> Graph:
-    num_nodes = int(_numbers(source, "raw/num-node-list.csv.gz", origin, pa.int64())[0, 0])
-    num_links = int(_numbers(source, "raw/num-edge-list.csv.gz", origin, pa.int64())[0, 0])
+def _read(files: _Files, origin: Path, info: DatasetInfo) -> Graph:
+    num_nodes = int(_numbers(files, "raw/num-node-list.csv.gz", origin, pa.int64())[0, 0])
+    num_links = int(_numbers(files, "raw/num-edge-list.csv.gz", origin, pa.int64())[0, 0])
     if not 0 < num_nodes < 2**31:
         raise InputError(f"{origin} states {num_nodes:,} nodes, which cannot be right")
-    links = _numbers(source, "raw/edge.csv.gz", origin, pa.int32(), num_links)
+    links = _numbers(files, "raw/edge.csv.gz", origin, pa.int32(), num_links)
     _expect(links.shape == (num_links, 2), origin, "raw/edge.csv.gz", f"{num_links:,} pairs")
     if num_links and not 0 <= int(links.min()) <= int(links.max()) < num_nodes:
         raise InputError(f"{origin}: an edge names a node outside 0..{num_nodes - 1}")
@@ -89,9 +89,9 @@ def _read(source: _Source, origin: Path, info: DatasetInfo) -> Graph:
     indptr, indices = rows_from_keys(pair_keys(links[:, 0], links[:, 1], num_nodes), num_nodes)
     del links
 
-    features = _numbers(source, "raw/node-feat.csv.gz", origin, pa.float32(), num_nodes)
+    features = _numbers(files, "raw/node-feat.csv.gz", origin, pa.float32(), num_nodes)
     _expect(len(features) == num_nodes, origin, "raw/node-feat.csv.gz", f"{num_nodes:,} rows")
-    values = _numbers(source, "raw/node-label.csv.gz", origin, pa.float64(), num_nodes)
+    values = _numbers(files, "raw/node-label.csv.gz", origin, pa.float64(), num_nodes)
     _expect(values.shape == (num_nodes, 1), origin, "raw/node-label.csv.gz", "a label per node")
     # OGB leaves unknown labels empty, which reads as NaN.
     codes = np.where(np.isnan(values[:, 0]), -1, values[:, 0]).astype(np.int32)
@@ -101,9 +101,9 @@ def _read(source: _Source, origin: Path, info: DatasetInfo) -> Graph:
         ids=NodeIds.range(num_nodes),
         features=features,
         feature_names=[f"x{i}" for i in range(features.shape[1])],
-        labels=Labels(_class_names(source, int(codes.max()) + 1), codes=codes),
+        labels=Labels(_class_names(files, int(codes.max()) + 1), codes=codes),
         name=info.name,
-        splits=_splits(source, origin),
+        splits=_splits(files, origin),
         report=ReadReport(
             source=info.source,
             rows_read=num_links,
@@ -120,21 +120,21 @@ def _expect(holds: bool, origin: Path, name: str, what: str) -> None:
         raise InputError(f"{name} in {origin} does not hold {what}; fetch the dataset again")
 
 
-def _splits(source: _Source, origin: Path) -> dict[str, npt.NDArray[np.int64]]:
-    found = {}
+def _splits(files: _Files, origin: Path) -> dict[str, npt.NDArray[np.int64]]:
+    splits = {}
     for name, file in _SPLITS.items():
         path = f"split/sales_ranking/{file}.csv.gz"
-        with source.open(path) as stream:
+        with files.open(path) as stream:
             is_there = stream is not None
         if is_there:
-            found[name] = np.sort(_numbers(source, path, origin, pa.int64())[:, 0])
-    return found
+            splits[name] = np.sort(_numbers(files, path, origin, pa.int64())[:, 0])
+    return splits
 
 
-def _class_names(source: _Source, count: int) -> tuple[Any, ...]:
+def _class_names(files: _Files, count: int) -> tuple[Any, ...]:
     """Return the product categories of the mapping folder, or numbers where it is missing."""
     plain = tuple(range(count))
-    with source.open("mapping/labelidx2productcategory.csv.gz") as stream:
+    with files.open("mapping/labelidx2productcategory.csv.gz") as stream:
         if stream is None:
             return plain
         try:
@@ -151,10 +151,10 @@ def _class_names(source: _Source, count: int) -> tuple[Any, ...]:
 
 
 def _numbers(
-    source: _Source, name: str, origin: Path, kind: pa.DataType, rows: int = 1
+    files: _Files, name: str, origin: Path, kind: pa.DataType, rows: int = 1
 ) -> npt.NDArray[Any]:
     """Return a headerless gzipped CSV of numbers as one ``(rows, columns)`` array."""
-    with source.open(name) as stream:
+    with files.open(name) as stream:
         if stream is None:
             raise InputError(f"{origin} has no {name}; fetch the dataset again")
         try:
@@ -184,7 +184,7 @@ def _batches(text: Any, kind: pa.DataType) -> Iterator[pa.RecordBatch]:
         return
     names = [f"c{i}" for i in range(columns)]
     reader = pyarrow.csv.open_csv(
-        pa.PythonFile(_Rest(head, text), mode="r"),
+        pa.PythonFile(_PrefixedStream(head, text), mode="r"),
         read_options=pyarrow.csv.ReadOptions(column_names=names, block_size=_BLOCK_BYTES),
         # An empty line is a missing label, not nothing.
         parse_options=pyarrow.csv.ParseOptions(ignore_empty_lines=False),
@@ -195,7 +195,7 @@ def _batches(text: Any, kind: pa.DataType) -> Iterator[pa.RecordBatch]:
     yield from reader
 
 
-class _Rest:
+class _PrefixedStream:
     """A stream whose first bytes were already read to count its columns."""
 
     def __init__(self, head: bytes, text: Any) -> None:
