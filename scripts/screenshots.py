@@ -129,10 +129,11 @@ def take_all(chromium: Any, asked: Any, report: Path, out: Path) -> None:
     run = Run.open(asked.run)
     pages = {"report": report.as_uri()}
     if asked.with_run:
-        from graphham.results.compare import compare_runs, write_comparison
+        from graphham.report.comparison import write_comparison
+        from graphham.results.compare import compare_runs
 
-        found = compare_runs(run, Run.open(asked.with_run))
-        pages["compare"] = write_comparison(found, report.with_name("compare.html")).as_uri()
+        comparison = compare_runs(run, Run.open(asked.with_run))
+        pages["compare"] = write_comparison(comparison, report.with_name("compare.html")).as_uri()
     with RunningExplorer(run) as running:
         running.explorer.prepare()
         wanted = {n: f"{running.address}#{v}" for n, v in views(run).items()} | pages

@@ -107,3 +107,11 @@ def make_graph(result: FitResult, seed: int = 0, **parts: Any) -> Graph:
         ]
     source, target = rng.integers(0, n, (2, 3 * n))
     return build_graph(source, target, n, ids=result.ids, labels=result.labels, **parts)
+
+
+def blobs(count: int, groups: int = 4, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Vectors in well separated clouds, and the cloud of each."""
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, groups, count)
+    centers = rng.normal(size=(groups, 12)) * 3
+    return (centers[codes] + rng.normal(size=(count, 12)) * 0.3).astype(np.float32), codes

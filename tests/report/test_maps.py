@@ -1,117 +1,35 @@
-"""Maps, nearest nodes and places on an old map."""
+"""The map of the nodes, compared with the run's table."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from graphham.errors import InputError
-from graphham.readout.neighbors import CellSearch, all_nearest, nearest_to
-from graphham.results import projection
-from graphham.results.projection import pca_map, place, place_on_map, read_map, run_map, tsne_map
-from graphham.results.run_writer import Run, start_run
-from tests.outputs import make_graph, make_result
+from graphham.report import RunView, figures, write_report
+from graphham.report.safe_text import plot_text
+from tests.report.conftest import write_run
 
 
-def blobs(count: int, groups: int = 4, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    codes = rng.integers(0, groups, count)
-    centers = rng.normal(size=(groups, 12)) * 3
-    return (centers[codes] + rng.normal(size=(count, 12)) * 0.3).astype(np.float32), codes
+@pytest.mark.parametrize("color", [1, 2, "label", "concentration"])
+def test_the_map_shows_every_node_once_and_the_boundary_again(view: RunView, color: Any) -> None:
+    data = figures.node_map(view, color).data
+    nodes = [t for t in data if t.name != "boundary nodes"]
+    assert sum(len(t.x) for t in nodes) == 80
+    edge = next(t for t in data if t.name == "boundary nodes")
+    firm = view.run.nodes["concentration"].to_numpy()
+    assert len(edge.x) == (firm <= np.quantile(firm, 0.05)).sum()
+    if color == 2:
+        sizes = {t.name: len(t.x) for t in nodes}
+        expected = dict(zip(view.tree.names[1], view.tree.sizes[1].tolist(), strict=True))
+        assert sizes == {plot_text(k, 34): v for k, v in expected.items() if v}
 
 
-def small_run(place_: Path, count: int = 60) -> Run:
-    result = make_result(count)
-    with start_run(place_, {"seed": 1}) as writer:
-        return writer.finish(result, {}, make_graph(result), {})
-
-
-@given(st.integers(2, 60), st.integers(0, 5), st.integers(1, 70))
-@settings(max_examples=30)
-def test_nearest_agree_with_all_pairs(count: int, seed: int, wanted: int) -> None:
-    rng = np.random.default_rng([count, seed])
-    vectors = rng.normal(size=(count, 5)).astype(np.float32)
-    unit = vectors.astype(np.float64) / np.linalg.norm(vectors, axis=1, keepdims=True)
-    table = unit @ unit.T
-    np.fill_diagonal(table, -2)
-    rows, values = all_nearest(vectors, wanted)
-    assert rows.shape == (count, min(wanted, count - 1))
-    for row in range(count):
-        np.testing.assert_allclose(
-            values[row], np.sort(table[row])[::-1][: rows.shape[1]], atol=1e-5
-        )
-        assert row not in rows[row]
-        one, similar = nearest_to(vectors, row, wanted)
-        np.testing.assert_allclose(similar, values[row], atol=1e-5)
-        np.testing.assert_allclose(table[row, one], values[row], atol=1e-5)
-
-
-def test_cells_find_nearly_all_true_neighbours() -> None:
-    vectors, _ = blobs(3200)
-    points, asked = vectors[:3000], vectors[3000:]
-    found, away = CellSearch(points, seed=0).query(asked, 5)
-    table = ((asked[:, None, :] - points[None, :, :]) ** 2).sum(2)
-    true = np.argsort(table, axis=1)[:, :5]
-    hit = np.mean([len(set(a) & set(b)) / 5 for a, b in zip(found, true, strict=True)])
-    assert hit > 0.95
-    np.testing.assert_allclose(away, np.take_along_axis(table, found, 1), rtol=1e-3, atol=1e-3)
-
-
-def test_the_same_seed_gives_the_same_map_and_keeps_groups_apart() -> None:
-    vectors, codes = blobs(300)
-    one, two = tsne_map(vectors, seed=3), tsne_map(vectors, seed=3)
-    np.testing.assert_array_equal(one.xy, two.xy)
-    assert one.note == "t-SNE of all 300 nodes."
-    nearest = np.argsort(((one.xy[:, None] - one.xy[None]) ** 2).sum(2), axis=1)[:, 1]
-    assert (codes[nearest] == codes).mean() > 0.97
-
-
-def test_a_large_map_is_a_sample_with_the_rest_beside_it() -> None:
-    vectors, codes = blobs(900)
-    made = tsne_map(vectors, seed=0, sample=300)
-    assert "sample of 300 nodes; the other 600" in made.note
-    assert np.isfinite(made.xy).all()
-    nearest = np.argsort(((made.xy[:, None] - made.xy[None]) ** 2).sum(2), axis=1)[:, 1]
-    assert (codes[nearest] == codes).mean() > 0.97
-
-
-def test_known_points_are_placed_where_they_are() -> None:
-    vectors, _ = blobs(400)
-    xy = pca_map(vectors).xy
-    seen = place(vectors[:50], vectors, xy)
-    assert np.median(np.linalg.norm(seen - xy[:50], axis=1)) < 0.05
-
-
-def test_a_run_keeps_its_map_until_its_vectors_change(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = small_run(tmp_path / "run")
-    assert read_map(run) is None
-    made = run_map(run)
-    monkeypatch.setattr(projection, "tsne_map", None)  # a second map must not be computed
-    np.testing.assert_array_equal(run_map(run).xy, made.xy)
-    monkeypatch.undo()
-    (run.path / "map.npz").write_bytes(b"PK\x03\x04 cut short")
-    assert read_map(run) is None
-    np.testing.assert_array_equal(run_map(run).xy, made.xy)
-    other = small_run(tmp_path / "other", 61)
-    (other.path / "map.npz").write_bytes((run.path / "map.npz").read_bytes())
-    assert read_map(other) is None
-
-
-def test_new_nodes_land_beside_their_kin(tmp_path: Path) -> None:
-    run = small_run(tmp_path / "run")
-    xy = run_map(run).xy
-    seen = place_on_map(run, run.embedding[:20] * 3)  # only directions count
-    assert np.median(np.linalg.norm(seen - xy[:20], axis=1)) < 0.2
-    with pytest.raises(InputError, match="have 3 numbers"):
-        place_on_map(run, np.ones((2, 3), np.float32))
-
-
-@pytest.mark.parametrize("count", [1, 2, 3, 4, 7])
-def test_tiny_graphs_have_a_map_too(count: int) -> None:
-    vectors = np.random.default_rng(0).normal(size=(count, 3)).astype(np.float32)
-    assert np.isfinite(tsne_map(vectors).xy).all()
-    assert tsne_map(vectors).xy.shape == (count, 2)
+def test_a_colour_that_the_run_lacks_is_refused(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", groups=(4,), labels="none")
+    with pytest.raises(InputError, match="no labels"):
+        figures.node_map(run, "label")
+    with pytest.raises(InputError, match="cannot colour by 3"):
+        figures.node_map(run, 3)
+    assert write_report(run).is_file()

@@ -121,11 +121,12 @@ def compare(
     refuse_existing(Path(out), "give another --out or remove it first")
     screen = Screen()
     first, second = Run.open(run_a), Run.open(run_b)
-    from graphham.results.compare import compare_runs, write_comparison
+    from graphham.report.comparison import write_comparison
+    from graphham.results.compare import compare_runs
 
-    found = compare_runs(first, second, level)
-    screen.say("Compare", found.lines())
-    path = write_comparison(found, out)
+    comparison = compare_runs(first, second, level)
+    screen.say("Compare", comparison.lines())
+    path = write_comparison(comparison, out)
     screen.say("Wrote", str(path))
 
 

@@ -18,13 +18,11 @@ import plotly.graph_objects as go  # noqa: E402
 if TYPE_CHECKING:
     Figure: TypeAlias = Any
 
-__all__ = ["FONT", "SHORT", "AnyRun", "blank_figure", "faint", "go", "top_legend"]
+__all__ = ["FONT", "AnyRun", "blank_figure", "faint", "go", "top_legend"]
 
 AnyRun: TypeAlias = RunView | Run | str | Path
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif"
-# Signs of a name that a legend or a band shows; the pointer shows all of it.
-SHORT = 34
 
 
 def blank_figure(traces: Sequence[Any], height: int) -> Figure:

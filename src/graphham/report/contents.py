@@ -1,10 +1,9 @@
-"""What the report says in words and numbers, and which table each number comes from."""
+"""The report's words and numbers, and which table each number comes from."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
-
-import numpy as np
 
 from graphham.report.safe_text import one_line
 from graphham.report.view import RunView
@@ -31,12 +30,10 @@ def numbers(view: RunView) -> list[dict[str, str]]:
             row = {"name": one_line(name), "value": text, "file": "summary.json"}
             rows.append({**row, "anchor": anchor(name)})
 
-    kept = ("graph", "hierarchy", "training", "cost")
-    for part in kept:
+    for part in ("graph", "hierarchy", "training", "cost"):
         visit(part, view.run.summary.get(part))
-    firm = view.result.concentration
     for name, value in (
-        ("concentration.mean", float(np.mean(firm)) if view.num_nodes else 0.0),
+        ("concentration.mean", view.mean_concentration),
         ("concentration.boundary_bar", view.boundary_bar),
     ):
         row = {"name": name, "value": f"{value:.6g}", "file": "nodes.parquet, concentration"}
@@ -45,7 +42,7 @@ def numbers(view: RunView) -> list[dict[str, str]]:
 
 
 def lead(view: RunView) -> str:
-    """Say in one sentence what was fitted and what was found."""
+    """Return one sentence: what was fitted and how many groups came out."""
     graph = view.run.summary.get("graph", {})
     parts = f"{graph.get('nodes', view.num_nodes):,} nodes and {graph.get('edges', 0):,} edges"
     if graph.get("features"):
@@ -58,13 +55,13 @@ def lead(view: RunView) -> str:
     return f"GraphHAM read {parts} and found {levels}."
 
 
-def tiles(view: RunView) -> list[dict[str, str]]:
+def headline_tiles(view: RunView) -> list[dict[str, str]]:
     """Return the headline numbers: what they mean, and the row of the table they come from."""
     metrics: dict[str, Any] = view.run.summary.get("hierarchy", {})
-    found: list[dict[str, str]] = []
+    tiles: list[dict[str, str]] = []
 
     def add(name: str, value: str, meaning: str, source: str) -> None:
-        found.append({"name": name, "value": value, "meaning": meaning, "source": anchor(source)})
+        tiles.append({"name": name, "value": value, "meaning": meaning, "source": anchor(source)})
 
     counts = " › ".join(f"{metrics.get(f'used_{i}', 0)}" for i in range(1, view.num_levels + 1))
     add(
@@ -81,21 +78,19 @@ def tiles(view: RunView) -> list[dict[str, str]]:
             "Near 100% would mean that groups collapsed.",
             f"hierarchy.largest_share_{view.num_levels}",
         )
-    seen = metrics.get("nesting_evidence")
-    if seen is not None:
+    nesting = metrics.get("nesting_evidence")
+    if nesting is not None:
         add(
             "nesting",
-            f"{seen:.3f}",
+            f"{nesting:.3f}",
             "How much of the coarse level the fine level tells when each layer speaks for itself; "
             f"1 is a perfect tree. Along the tree's paths: {metrics['nesting']:.3f}.",
             "hierarchy.nesting_evidence",
         )
-    bar = view.boundary_bar
-    mean = float(np.mean(view.result.concentration)) if view.num_nodes else 0.0
     add(
         "mean concentration",
-        f"{mean:.3f}",
-        f"How firmly nodes commit to one group; boundary nodes lie below {bar:.3f}.",
+        f"{view.mean_concentration:.3f}",
+        f"How firmly nodes commit to one group; boundary nodes lie below {view.boundary_bar:.3f}.",
         "concentration.mean",
     )
     top = view.num_levels
@@ -116,16 +111,18 @@ def tiles(view: RunView) -> list[dict[str, str]]:
         memory = cost.get("peak_memory_bytes") or 0
         peak = f"Peak memory {memory / 2**30:.2f} GiB."
         add("time", _duration(cost["seconds"]), peak, "cost.seconds")
-    return found
+    return tiles
 
 
 def group_rows(view: RunView) -> list[dict[str, Any]]:
     """Return the groups in tree order, coarse ones first, each with what the table shows."""
-    records = {(g["level"], g["group"]): g for g in view.groups}
     rows: list[dict[str, Any]] = []
 
+    def largest_first(level: int, groups: Iterable[int]) -> list[int]:
+        return sorted(groups, key=lambda g: -int(view.tree.sizes[level - 1][g]))
+
     def visit(level: int, group: int) -> None:
-        g = records[level, group]
+        g = view.group_records[level, group]
         titles = g.get("typical_titles") or [None] * len(g["typical_nodes"])
         label = "–"
         if g["dominant_label"] is not None:
@@ -147,28 +144,22 @@ def group_rows(view: RunView) -> list[dict[str, Any]]:
                 "boundary": [one_line(n, 60) for n in g["boundary_nodes"]][:_TOP_NODES],
             }
         )
-        for child in sorted(view.tree.children(level, group), key=lambda c: -_size(view, level, c)):
+        for child in largest_first(level - 1, view.tree.children(level, group)):
             visit(level - 1, child)
 
-    top = view.num_levels
-    for group in sorted(range(view.tree.group_counts[-1]), key=lambda g: -_size(view, top + 1, g)):
-        visit(top, group)
+    for group in largest_first(view.num_levels, range(view.tree.group_counts[-1])):
+        visit(view.num_levels, group)
     return rows
-
-
-def _size(view: RunView, level_above: int, group: int) -> int:
-    return int(view.tree.sizes[level_above - 2][group])
 
 
 def boundary_rows(view: RunView) -> list[dict[str, Any]]:
     """Return the nodes that commit least and the two groups each lies between."""
     if all(count == 1 for count in view.tree.group_counts):
         return []
-    found = boundary_table(view.result, _TOP_BOUNDARY).to_pylist()
+    boundary = boundary_table(view.result, _TOP_BOUNDARY).to_pylist()
+    _, titles = view.node_texts(view.result.ids.find([row["id"] for row in boundary]))
     rows = []
-    order = np.argsort(view.result.concentration, kind="stable")[: len(found)]
-    _, titles = view.node_texts(order)
-    for row, title in zip(found, titles, strict=True):
+    for row, title in zip(boundary, titles, strict=True):
         names = view.tree.names[row["level"] - 1]
         first, second = row["first_group"], row["second_group"]
         rows.append(
@@ -191,7 +182,7 @@ def facts(view: RunView) -> list[tuple[str, str]]:
     summary = view.run.summary
     training, cost = summary.get("training", {}), summary.get("cost", {})
     graph = summary.get("graph", {})
-    found = [
+    pairs = [
         ("Run folder", view.run.path.name),
         ("Graph", f"{one_line(graph.get('name'))}, fingerprint {graph.get('fingerprint')}"),
         ("Task", f"{view.run.config.get('task')}, preset {view.run.config.get('preset')}"),
@@ -200,17 +191,17 @@ def facts(view: RunView) -> list[tuple[str, str]]:
     if training.get("epochs") is not None:
         best = training.get("best_epoch")
         epochs = str(training["epochs"])
-        found.append(("Epochs", epochs if best is None else f"{epochs}, best {best}"))
+        pairs.append(("Epochs", epochs if best is None else f"{epochs}, best {best}"))
     method = summary.get("method")
     if isinstance(method, dict) and method.get("name"):
-        found.insert(2, ("Method", one_line(method["name"])))
+        pairs.insert(2, ("Method", one_line(method["name"])))
     if cost.get("seconds") is not None:
         memory = (cost.get("peak_memory_bytes") or 0) / 2**30
-        found.append(("Cost", f"{_duration(cost['seconds'])}, {memory:.2f} GiB at most"))
+        pairs.append(("Cost", f"{_duration(cost['seconds'])}, {memory:.2f} GiB at most"))
     versions = summary.get("versions")
     if versions:
-        found.append(("Versions", ", ".join(f"{k} {v}" for k, v in versions.items())))
-    return found
+        pairs.append(("Versions", ", ".join(f"{k} {v}" for k, v in versions.items())))
+    return pairs
 
 
 def _duration(seconds: float) -> str:

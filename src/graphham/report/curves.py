@@ -75,12 +75,12 @@ def training_curves(run: AnyRun) -> Figure:
 
 
 def _curve(records: Sequence[dict[str, Any]], name: str, number: int, width: float) -> Any:
-    seen = [(r["epoch"], r[name]) for r in records if r.get(name) is not None]
+    points = [(r["epoch"], r[name]) for r in records if r.get(name) is not None]
     dash = ("solid", "solid", "dash", "dot", "dashdot")[number % 5]
     return go.Scatter(
         name=_PART_NAMES.get(name, name.replace("_", " ")),
-        x=[e for e, _ in seen],
-        y=[v for _, v in seen],
+        x=[e for e, _ in points],
+        y=[v for _, v in points],
         mode="lines",
         line={"width": width, "dash": dash},
         hovertemplate="%{y:.3f}",

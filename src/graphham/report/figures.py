@@ -9,19 +9,17 @@ from __future__ import annotations
 from graphham.report.canvas import FONT, AnyRun
 from graphham.report.curves import attention_histogram, training_curves
 from graphham.report.heatmaps import label_heatmap, level_heatmap
-from graphham.report.maps import MAX_POINTS, ColorBy, hover_texts, node_map
+from graphham.report.maps import ColorBy, node_map
 from graphham.report.trees import comparison_flow, group_hover, group_tree, merge_flow
 
 __all__ = [
     "FONT",
-    "MAX_POINTS",
     "AnyRun",
     "ColorBy",
     "attention_histogram",
     "comparison_flow",
     "group_hover",
     "group_tree",
-    "hover_texts",
     "label_heatmap",
     "level_heatmap",
     "merge_flow",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphham.errors import InputError
-from graphham.report.plotlyjs import plotly_source
+from graphham.report.plotlyjs import figure_tools, plotly_source
 from graphham.report.safe_text import need, one_line
 from graphham.report.view import BOUNDARY_SHARE, RunView
 from graphham.results.run_folder import DERIVED
@@ -47,7 +47,7 @@ def write_report(
 
 
 def write_page(page: str, path: Path, may_replace: bool) -> None:
-    """Write a page whole or not at all; refuse to replace a file unless told."""
+    """Write a page whole or not at all; replace a file only if ``may_replace``."""
     if path.is_dir():
         raise InputError(f"{path} is a folder; name a file such as {path / 'report.html'}")
     if not may_replace and (path.exists() or path.is_symlink()):
@@ -82,7 +82,6 @@ def report_page(view: RunView) -> str:
         drawn["attention"] = figures.attention_histogram(view)
     if sum(isinstance(r.get("epoch"), int) for r in view.run.metrics) > 1:  # a line needs two
         drawn["training"] = figures.training_curves(view)
-    rows = view.sample(figures.MAX_POINTS)
     sections = [
         ("map", "Map"),
         ("groups", "Groups"),
@@ -95,18 +94,18 @@ def report_page(view: RunView) -> str:
     return render_page(
         "report.html",
         drawn,
-        figures.hover_texts(view, rows),
+        view.hover_texts,
         title=f"{one_line(view.name)} – graphham",
         view_name=one_line(view.name),
         lead=contents.lead(view),
         status=summary.get("status"),
         notes=[str(n) for n in summary.get("notes", [])],
         sections=sections,
-        tiles=contents.tiles(view),
+        tiles=contents.headline_tiles(view),
         maps=[(id_, caption) for id_, caption, _ in maps],
         map_note=view.layout.note,
         boundary_share=f"{BOUNDARY_SHARE:.0%}",
-        shown=len(rows),
+        shown=len(view.drawn_rows),
         nodes=view.num_nodes,
         groups=contents.group_rows(view),
         has_labels=bool(view.label_names),
@@ -118,16 +117,13 @@ def report_page(view: RunView) -> str:
     )
 
 
-def render_page(
-    template: str, drawn: dict[str, Any], texts: list[str], script: str = "report.js", **values: Any
-) -> str:
+def render_page(template: str, drawn: dict[str, Any], texts: list[str], **values: Any) -> str:
     """Fill a template; every value is escaped and only our own two scripts may run.
 
     Args:
         template: Name of the template.
         drawn: Plotly figures by the name that the template gives their places.
         texts: Texts that traces of several figures share.
-        script: The page's own script, run after plotly.
         **values: What the template shows.
     """
     import jinja2
@@ -137,7 +133,8 @@ def render_page(
     environment = jinja2.Environment(
         loader=jinja2.DictLoader(sources), autoescape=True, undefined=jinja2.StrictUndefined
     )
-    own = (folder / script).read_text("utf-8")
+    tools = figure_tools().replace("\nexport function ", "\nfunction ")
+    own = f'"use strict";\n{tools}{(folder / "report.js").read_text("utf-8")}'
     plotly = plotly_source()
     # Hashes instead of 'unsafe-inline': text that slipped through as markup still would not run.
     # 'unsafe-eval' is for plotly's WebGL points, whose library compiles its own draw calls.

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from graphham.errors import InputError
-from graphham.report.canvas import SHORT, AnyRun, blank_figure, go
-from graphham.report.palette import FIRMNESS, UNKNOWN
+from graphham.report.canvas import AnyRun, blank_figure, go
+from graphham.report.palette import CONCENTRATION_SCALE, UNKNOWN
 from graphham.report.safe_text import plot_text
 from graphham.report.view import RunView
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 ColorBy: TypeAlias = int | Literal["label", "concentration"]
 
-# Points drawn on one map; a browser stays quick and the report stays a few megabytes.
-MAX_POINTS = 12_000
 _LEGEND_COLUMNS, _LEGEND_LINE = 3, 19
 # A column of the legend holds this many signs; the pointer shows all of them.
 _LEGEND_TEXT = 27
@@ -35,14 +33,14 @@ def node_map(run: AnyRun, color: ColorBy = 1, boundary: bool = True) -> Figure:
         boundary: Mark the nodes that commit least, in a trace of their own.
     """
     view = RunView.of(run)
-    rows = view.sample(MAX_POINTS)
-    xy, text = view.layout.xy[rows], hover_texts(view, rows)
+    rows, text = view.drawn_rows, view.hover_texts
+    xy = view.layout.xy[rows]
     if color == "concentration":
-        traces = [_firm_trace(view, rows, xy, text)]
+        traces = [_concentration_trace(view, rows, xy, text)]
     else:
         traces = list(_class_traces(view, rows, xy, text, color))
     if boundary:
-        edge = np.flatnonzero(view.result.concentration[rows] <= view.boundary_bar)
+        edge = np.flatnonzero(view.is_boundary[rows])
         size = _point_size(len(rows)) + 2
         # Where thousands of points crowd, full rings would hide what they mark.
         is_crowded = len(rows) >= 4_000
@@ -75,28 +73,6 @@ def node_map(run: AnyRun, color: ColorBy = 1, boundary: bool = True) -> Figure:
     return figure
 
 
-def hover_texts(view: RunView, rows: npt.NDArray[Any]) -> list[str]:
-    """Return what the pointer shows for each row: id, title, groups, concentration, label."""
-    ids, titles = view.node_texts(rows)
-    heads = [
-        f"<b>{plot_text(i, 60)}</b>" + (f"<br>{plot_text(t, 70)}" if t else "")
-        for i, t in zip(ids, titles, strict=True)
-    ]
-    names = [[plot_text(n, SHORT) for n in level] for level in view.tree.names]
-    codes = [g[rows].tolist() for g in view.result.groups]
-    firm = view.result.concentration[rows].tolist()
-    labels = [plot_text(n, SHORT) for n in view.label_names]
-    known = view.label_codes[rows].tolist()
-    texts = []
-    for i, head in enumerate(heads):
-        groups = "".join(
-            f"<br>level {level + 1}: {names[level][codes[level][i]]}" for level in range(len(codes))
-        )
-        label = f"<br>label: {labels[known[i]]}" if labels and known[i] >= 0 else ""
-        texts.append(f"{head}{groups}{label}<br>concentration {firm[i]:.3f}")
-    return texts
-
-
 def _class_traces(
     view: RunView, rows: npt.NDArray[Any], xy: Any, text: Sequence[str], color: ColorBy
 ) -> Iterator[Any]:
@@ -120,8 +96,8 @@ def _class_traces(
         members = np.flatnonzero(codes == code)
         if len(members):
             style = {"size": _point_size(len(rows)), "color": colors[code], "opacity": 0.85}
-            shown = plot_text(names[code], _LEGEND_TEXT)
-            yield _points(shown, xy[members], [text[int(i)] for i in members], style)
+            name = plot_text(names[code], _LEGEND_TEXT)
+            yield _points(name, xy[members], [text[int(i)] for i in members], style)
 
 
 def _legend_order(view: RunView, color: ColorBy, count: int) -> list[int]:
@@ -131,15 +107,17 @@ def _legend_order(view: RunView, color: ColorBy, count: int) -> list[int]:
     return [int(g) for g in np.argsort(view.tree.parents[color - 1], kind="stable")]
 
 
-def _firm_trace(view: RunView, rows: npt.NDArray[Any], xy: Any, text: Sequence[str]) -> Any:
-    firm = view.result.concentration[rows]
+def _concentration_trace(
+    view: RunView, rows: npt.NDArray[Any], xy: Any, text: Sequence[str]
+) -> Any:
+    values = view.result.concentration[rows]
     style = {
         "size": _point_size(len(rows)),
-        "color": firm,
-        "colorscale": [list(stop) for stop in FIRMNESS],
+        "color": values,
+        "colorscale": [list(stop) for stop in CONCENTRATION_SCALE],
         # Most nodes are firm; colours are spent on the others.
-        "cmin": float(np.quantile(firm, 0.01)),
-        "cmax": float(np.quantile(firm, 0.75)) + 1e-9,
+        "cmin": float(np.quantile(values, 0.01)),
+        "cmax": float(np.quantile(values, 0.75)) + 1e-9,
         "colorbar": {"title": {"text": "concentration"}, "thickness": 12, "len": 0.6},
     }
     return _points("nodes", xy, text, style)

@@ -28,7 +28,7 @@ BASE = (
 UNKNOWN = "#9aa0a6"
 # From deep orange (undecided) to pale blue (firm): both show on white and on black, and grey keeps
 # their order.
-FIRMNESS = ((0.0, "#b84000"), (0.5, "#efa75f"), (1.0, "#93bee2"))
+CONCENTRATION_SCALE = ((0.0, "#b84000"), (0.5, "#efa75f"), (1.0, "#93bee2"))
 
 
 def shade(color: str, step: float) -> str:

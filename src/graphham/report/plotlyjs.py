@@ -1,11 +1,19 @@
-"""plotly.js as the installed plotly package brings it; nothing of it is kept in this one."""
+"""The scripts of the pages: plotly.js from the installed plotly, and what all pages share."""
 
 from __future__ import annotations
 
 import importlib.util
+from importlib.resources import files
 from pathlib import Path
 
 from graphham.errors import InputError
+
+FIGURE_TOOLS = "figure_tools.js"
+
+
+def figure_tools() -> str:
+    """Return the JavaScript module of functions that report and explorer share."""
+    return (files("graphham.report") / "templates" / FIGURE_TOOLS).read_text("utf-8")
 
 
 def plotly_path() -> Path:

@@ -8,6 +8,8 @@ from typing import Any
 
 from graphham.errors import InputError
 
+# Signs of a name that a legend or a band shows; the pointer shows all of it.
+SHORT = 34
 _NUMBER = re.compile(r" \(\d+\)$")
 
 
@@ -18,14 +20,14 @@ def one_line(value: Any, width: int = 80) -> str:
     """
     text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
     text = text[: 4 * width]
-    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-    shown = shown or "''"
-    if len(shown) <= width:
-        return shown
+    line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    line = line or "''"
+    if len(line) <= width:
+        return line
     # "Theory (2)" and "Theory (3)" differ in their last signs: those stay.
-    number = _NUMBER.search(shown)
+    number = _NUMBER.search(line)
     tail = number[0] if number and len(number[0]) < width // 2 else ""
-    return shown[: width - 1 - len(tail)].rstrip() + "…" + tail
+    return line[: width - 1 - len(tail)].rstrip() + "…" + tail
 
 
 def plot_text(value: Any, width: int = 80) -> str:

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from graphham.errors import InputError
-from graphham.report.canvas import SHORT, AnyRun, blank_figure, faint, go
+from graphham.report.canvas import AnyRun, blank_figure, faint, go
 from graphham.report.palette import UNKNOWN, group_colors
-from graphham.report.safe_text import plot_text
+from graphham.report.safe_text import SHORT, plot_text
 from graphham.report.view import RunView
 
 if TYPE_CHECKING:
@@ -32,17 +32,17 @@ def merge_flow(run: AnyRun) -> Figure:
     return _sankey(flows, tree.names, view.colors)
 
 
-def comparison_flow(found: Comparison) -> Figure:
+def comparison_flow(comparison: Comparison) -> Figure:
     """Draw how the groups of one run map onto those of another (Sankey)."""
-    names = [found.first.hierarchy.names, found.second.hierarchy.names]
+    level = comparison.level - 1
     # The colours that the first run's own views have; partners share them.
-    left = group_colors(found.first.hierarchy)[found.level - 1]
-    right = [UNKNOWN] * found.counts.shape[1]
-    for group, partner in enumerate(found.partner.tolist()):
+    left = group_colors(comparison.first.hierarchy)[level]
+    right = [UNKNOWN] * comparison.counts.shape[1]
+    for group, partner in enumerate(comparison.partner.tolist()):
         if partner >= 0:
             right[partner] = left[group]
-    sides = [names[0][found.level - 1], names[1][found.level - 1]]
-    counts = found.counts
+    sides = [run.hierarchy.names[level] for run in (comparison.first, comparison.second)]
+    counts = comparison.counts
     # Hundreds of threads of a few nodes would hide the bands that matter.
     share = np.maximum(
         counts / np.maximum(counts.sum(axis=1, keepdims=True), 1),
@@ -98,7 +98,6 @@ def group_tree(run: AnyRun, kind: Literal["treemap", "sunburst", "icicle"] = "tr
     for level in range(2, tree.num_levels + 1):
         for group in range(tree.group_counts[level - 1]):
             size[level, group] = sum(size[level - 1, c] for c in tree.children(level, group))
-    records = {(g["level"], g["group"]): g for g in view.groups}
     ids, parents, values, labels, colors, hover = ["all"], [""], [view.num_nodes], [""], [""], [""]
     labels[0], colors[0] = plot_text(view.name, SHORT), "rgba(128,128,128,0.15)"
     hover[0] = f"all {view.num_nodes:,} nodes"
@@ -112,7 +111,7 @@ def group_tree(run: AnyRun, kind: Literal["treemap", "sunburst", "icicle"] = "tr
             values.append(size[level, group])
             labels.append(plot_text(tree.names[level - 1][group], SHORT))
             colors.append(view.colors[level - 1][group])
-            hover.append(group_hover(records[level, group]))
+            hover.append(group_hover(view.group_records[level, group]))
     values[0] = sum(v for v, p in zip(values, parents, strict=True) if p == "all")
     # A group that holds others has one line for its name, the innermost ones have an area.
     lines = [x if i in parents else _wrapped(x) for i, x in zip(ids, labels, strict=True)]

@@ -1,4 +1,4 @@
-"""What every view of a run needs: names, codes, labels, the map and the boundary nodes."""
+"""The facts about a run that report and explorer show: names, labels, the map, boundaries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from graphham.graph.graph import Labels
 from graphham.report.palette import group_colors, label_colors
-from graphham.results.describe import two_strongest
+from graphham.report.safe_text import SHORT, plot_text
 from graphham.results.projection import NodeMap, run_map
 from graphham.results.run_folder import Run
 
@@ -24,11 +24,25 @@ if TYPE_CHECKING:
 
 # The least concentrated twentieth of the nodes is marked as boundary (Figure 3 of the paper).
 BOUNDARY_SHARE = 0.05
+# Points drawn on one map; a browser stays quick and the report stays a few megabytes.
+MAX_POINTS = 12_000
+# Facts of a view that no group's name enters.
+_NAMELESS = (
+    "result",
+    "graph",
+    "titles",
+    "label_codes",
+    "boundary_bar",
+    "is_boundary",
+    "mean_concentration",
+    "concentration_percentiles",
+    "drawn_rows",
+)
 
 
 @dataclass(eq=False)
 class RunView:
-    """A run, opened to be looked at; everything is read when first asked for.
+    """A run, opened to be looked at: every fact is read or computed once, on first use.
 
     Args:
         run: The run, or its folder.
@@ -44,6 +58,17 @@ class RunView:
         if isinstance(run, RunView):
             return run
         return cls(run if isinstance(run, Run) else Run.open(run), graph)
+
+    def rename_group(self, level: int, group: int, name: str) -> RunView:
+        """Give a group another name, kept in the run; return the view with that name."""
+        renamed = RunView(self.run.rename_group(level, group, name), self.given_graph)
+        # Names are all that changed; what was read or computed before stays.
+        for old, new, kept in (
+            (self, renamed, _NAMELESS),
+            (self.run, renamed.run, ("nodes", "embedding")),
+        ):
+            new.__dict__.update({k: v for k, v in old.__dict__.items() if k in kept})
+        return renamed
 
     @cached_property
     def result(self) -> FitResult:
@@ -69,6 +94,11 @@ class RunView:
         return rows
 
     @cached_property
+    def group_records(self) -> dict[tuple[int, int], dict[str, Any]]:
+        """The same records by level and group."""
+        return {(g["level"], g["group"]): g for g in self.groups}
+
+    @cached_property
     def layout(self) -> NodeMap:
         """Where the nodes lie on the map."""
         return run_map(self.run)
@@ -92,10 +122,6 @@ class RunView:
     def name(self) -> str:
         """What the graph is called."""
         return str(self.run.summary.get("graph", {}).get("name") or self.run.path.name)
-
-    def group_name(self, level: int, group: int) -> str:
-        """Return the name of a group."""
-        return self.tree.names[level - 1][group]
 
     @cached_property
     def titles(self) -> Any:
@@ -130,20 +156,51 @@ class RunView:
         return float(np.quantile(self.result.concentration, BOUNDARY_SHARE))
 
     @cached_property
-    def second_groups(self) -> list[tuple[npt.NDArray[Any], npt.NDArray[Any]]]:
-        """Per level the second strongest group of each node (-1: none) and its membership."""
-        found = []
-        for member in self.result.memberships:
-            _, second, _, low = two_strongest(member)
-            found.append((second, low))
-        return found
+    def is_boundary(self) -> npt.NDArray[np.bool_]:
+        """``(num_nodes,)`` whether a node lies on a boundary."""
+        return np.asarray(self.result.concentration <= self.boundary_bar)
+
+    @cached_property
+    def mean_concentration(self) -> float:
+        """Mean concentration of the nodes, 0 without nodes."""
+        return float(np.mean(self.result.concentration)) if self.num_nodes else 0.0
+
+    @cached_property
+    def concentration_percentiles(self) -> list[float]:
+        """The 101 percentiles of the concentration, from the least to the largest."""
+        steps = np.linspace(0, 1, 101)
+        return [float(v) for v in np.quantile(self.result.concentration, steps)]
 
     def sample(self, most: int, seed: int = 0) -> npt.NDArray[np.int64]:
         """Return rows to draw, in row order: all, or a fixed sample when there are more."""
         if self.num_nodes <= most:
             return np.arange(self.num_nodes)
-        chosen = np.random.default_rng([seed, 41]).choice(self.num_nodes, most, replace=False)
-        return np.sort(chosen)
+        rows = np.random.default_rng([seed, 41]).choice(self.num_nodes, most, replace=False)
+        return np.sort(rows)
+
+    @cached_property
+    def drawn_rows(self) -> npt.NDArray[np.int64]:
+        """Rows of the nodes that a map of the report draws."""
+        return self.sample(MAX_POINTS)
+
+    @cached_property
+    def hover_texts(self) -> list[str]:
+        """What the pointer shows for each drawn node: id, title, groups, label, concentration."""
+        rows = self.drawn_rows
+        ids, titles = self.node_texts(rows)
+        names = [[plot_text(n, SHORT) for n in level] for level in self.tree.names]
+        codes = [g[rows].tolist() for g in self.result.groups]
+        labels = [plot_text(n, SHORT) for n in self.label_names]
+        label_codes = self.label_codes[rows].tolist()
+        concentration = self.result.concentration[rows].tolist()
+        texts = []
+        for i, (node, title) in enumerate(zip(ids, titles, strict=True)):
+            lines = [f"<b>{plot_text(node, 60)}</b>"]
+            lines += [plot_text(title, 70)] if title else []
+            lines += [f"level {at + 1}: {names[at][codes[at][i]]}" for at in range(len(codes))]
+            lines += [f"label: {labels[label_codes[i]]}"] if label_codes[i] >= 0 else []
+            texts.append("<br>".join([*lines, f"concentration {concentration[i]:.3f}"]))
+        return texts
 
     def node_texts(self, rows: Sequence[int] | npt.NDArray[Any]) -> tuple[list[str], list[str]]:
         """Return ids and titles of rows as text; no titles are empty text."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,14 +16,13 @@ from graphham.results.scores import contingency
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_SHOWN_MOVES = 200
 # Share of the smaller group that two partners have in common at least.
 _LEAST_SHARED = 0.1
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """What two runs say about the nodes they share, on one level.
+    """Two groupings of the nodes that two runs share, on one level.
 
     Args:
         first: The first run.
@@ -139,14 +137,14 @@ def compare_runs(first: Run, second: Run, level: int = 1) -> Comparison:
             raise InputError(
                 f"the run {run.path} has levels 1 to {run.hierarchy.num_levels}, not {level}"
             )
-    found = NodeIds(second.nodes["id"]).find(NodeIds(first.nodes["id"]))
-    rows_a = np.flatnonzero(found >= 0)
+    matches = NodeIds(second.nodes["id"]).find(NodeIds(first.nodes["id"]))
+    rows_a = np.flatnonzero(matches >= 0)
     if not len(rows_a):
         raise InputError(
             f"the runs {first.path} and {second.path} have no node id in common; compare runs of "
             f"the same or of overlapping graphs"
         )
-    rows_b = found[rows_a]
+    rows_b = matches[rows_a]
     before, after = _codes(first, level)[rows_a], _codes(second, level)[rows_b]
     counts = contingency(
         before,
@@ -170,64 +168,6 @@ def compare_runs(first: Run, second: Run, level: int = 1) -> Comparison:
         partner,
         float(adjusted_rand_score(before, after)),
         float(normalized_mutual_info_score(before, after)),
-    )
-
-
-def write_comparison(found: Comparison, out: str | Path) -> Path:
-    """Write a page (``.html``) or the table of moved nodes (``.csv``, ``.parquet``)."""
-    path = Path(out)
-    suffix = path.suffix.lower()
-    if suffix in (".html", ".htm"):
-        from graphham.report.html import write_page
-
-        write_page(comparison_page(found), path, may_replace=False)
-        return path
-    from graphham.system.atomic import creating
-
-    if suffix not in (".csv", ".parquet"):
-        raise InputError(f"{path} ends in none of .html, .csv and .parquet; name the file so")
-    with creating(path) as temporary:
-        if suffix == ".csv":
-            import pyarrow.csv as csv
-
-            csv.write_csv(found.moved_table(), temporary)
-        else:
-            import pyarrow.parquet as pq
-
-            pq.write_table(found.moved_table(), temporary)
-    return path
-
-
-def comparison_page(found: Comparison) -> str:
-    """Return the comparison as the text of one self-contained page."""
-    from graphham.report.safe_text import need, one_line
-
-    need("plotly", "the page")
-    from graphham.report.figures import comparison_flow
-    from graphham.report.html import render_page
-    from graphham.report.trees import LEAST_BAND
-
-    moved = found.moved_table()
-    shown = moved.slice(0, _SHOWN_MOVES).to_pylist()
-    groups = [
-        {k: one_line(v) if isinstance(v, str) else v for k, v in row.items()}
-        for row in found.groups_table().to_pylist()
-    ]
-    for row in shown:
-        row["expected"] = groups[row["group_a"]]["name_b"] or "none"
-    groups.sort(key=lambda g: int(g["size_a"]), reverse=True)
-    return render_page(
-        "compare.html",
-        {"flow": comparison_flow(found)},
-        [],
-        title=f"{found.first.path.name} and {found.second.path.name} – graphham",
-        first=found.first.path.name,
-        second=found.second.path.name,
-        lines=found.lines(),
-        groups=groups,
-        moved=[{k: one_line(v, 100) for k, v in r.items() if v is not None} for r in shown],
-        num_moved=len(moved),
-        least_band=f"{LEAST_BAND:.0%}",
     )
 
 

@@ -1,4 +1,3 @@
-"use strict";
 // Draws the figures of the page; colours follow the reader's light or dark setting.
 (async () => {
   const read = (id) => JSON.parse(document.getElementById(id).textContent);
@@ -17,21 +16,6 @@
 
   // Deep colours vanish on black, so points get lighter ones there; areas keep theirs.
   const plain = new Map();
-  const lightened = (color) => {
-    const parts = [1, 3, 5].map((i) => parseInt(color.slice(i, i + 2), 16));
-    const bright = (0.3 * parts[0] + 0.59 * parts[1] + 0.11 * parts[2]) / 255;
-    const share = Math.max(0, (0.42 - bright) / (1 - bright));
-    return "#" + parts.map((v) => Math.round(v + (255 - v) * share).toString(16).padStart(2, "0")).join("");
-  };
-
-  /** Hides text that plotly shrank beyond reading; the pointer still shows it. */
-  const hideTiny = (plot) => {
-    for (const text of plot.querySelectorAll(".slicetext")) {
-      const scale = /scale\(([\d.]+)/.exec(text.getAttribute("transform") || "");
-      const size = parseFloat(text.style.fontSize || "13") * (scale ? Number(scale[1]) : 1);
-      text.style.visibility = size < 7 ? "hidden" : "visible";
-    }
-  };
 
   /** Gives the picture the width and the legend its own height. */
   const fitPhone = (figure, layout) => {
@@ -60,9 +44,9 @@
     for (const plot of document.querySelectorAll(".plot.drawn")) {
       await Plotly.relayout(plot, look(isDark));
       const rings = plot.data.map((t, i) => (t.meta && t.meta.role === "boundary" ? i : -1)).filter((i) => i >= 0);
-      const maps = plot.data.map((t, i) => (t.type.startsWith("scatter") && plot.layout.xaxis.visible === false && typeof t.marker.color === "string" && t.marker.color[0] === "#" ? i : -1)).filter((i) => i >= 0);
-      for (const i of maps) plain.set(plot.data[i], plain.get(plot.data[i]) || plot.data[i].marker.color);
-      if (maps.length) await Plotly.restyle(plot, { "marker.color": maps.map((i) => (isDark ? lightened(plain.get(plot.data[i])) : plain.get(plot.data[i]))) }, maps);
+      const points = plot.data.map((t, i) => (t.type.startsWith("scatter") && plot.layout.xaxis.visible === false && typeof t.marker.color === "string" && t.marker.color[0] === "#" ? i : -1)).filter((i) => i >= 0);
+      for (const i of points) plain.set(plot.data[i], plain.get(plot.data[i]) || plot.data[i].marker.color);
+      if (points.length) await Plotly.restyle(plot, { "marker.color": points.map((i) => (isDark ? lightenColor(plain.get(plot.data[i])) : plain.get(plot.data[i]))) }, points);
       if (rings.length) await Plotly.restyle(plot, { "marker.line.color": isDark ? "#ffffff" : "#222222" }, rings);
     }
   };
@@ -90,8 +74,8 @@
     });
     plot.classList.add("drawn");
     if (figure.data[0].type === "treemap") {
-      hideTiny(plot);
-      plot.on("plotly_afterplot", () => hideTiny(plot));
+      hideTinyText(plot);
+      plot.on("plotly_afterplot", () => hideTinyText(plot));
     }
     await Plotly.relayout(plot, look(dark.matches));
   }
