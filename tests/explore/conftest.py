@@ -11,10 +11,13 @@ import numpy as np
 import pytest
 
 from graphham.config.settings import make_config
+from graphham.explore.launch import RunningExplorer
 from graphham.graph.graph import Labels, build_graph
 from graphham.graph.ids import NodeIds
 from graphham.graph.planted import planted_hierarchy
 from graphham.methods.fitting import fit_to_run
+from graphham.results.run_folder import Run
+from tests.explore.client import Client
 from tests.hostile import write_hostile_run
 
 FLAGS = [
@@ -30,6 +33,8 @@ FLAGS = [
 # Milliseconds: a machine with other work on it takes its time, and only a page that never comes
 # is a failure.
 PATIENCE = 240_000
+# A coarse group that every view shows.
+GROUP = "2-1"
 
 
 @pytest.fixture(scope="session")
@@ -68,9 +73,16 @@ def hostile_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_hostile_run(tmp_path_factory.mktemp("hostile") / "run").path
 
 
+@pytest.fixture
+def client(own_run: Path) -> Iterator[Client]:
+    (own_run.parent / "secret.txt").write_text("secret")
+    with RunningExplorer(own_run) as running:
+        yield Client(running.port)
+
+
 @dataclass
 class Tab:
-    """A page of the browser that remembers what went wrong in it."""
+    """A page of the browser that records what goes wrong in it."""
 
     page: Any
     errors: list[str] = field(default_factory=list)
@@ -114,12 +126,12 @@ def tab(browser: Any) -> Iterator[Tab]:
     opened = Tab(context.new_page())
     home = ("http://127.0.0.1:", "file:", "data:", "blob:")
 
-    def heard(message: Any) -> None:
+    def record(message: Any) -> None:
         # Software WebGL remarks on its own speed; everything else is ours.
         if message.type in ("error", "warning") and "GL Driver Message" not in message.text:
             opened.errors.append(message.text)
 
-    opened.page.on("console", heard)
+    opened.page.on("console", record)
     opened.page.on("pageerror", lambda error: opened.errors.append(str(error)))
     opened.page.on(
         "request",
@@ -127,3 +139,31 @@ def tab(browser: Any) -> Iterator[Tab]:
     )
     yield opened
     context.close()
+
+
+@pytest.fixture
+def served(own_run: Path) -> Iterator[RunningExplorer]:
+    with RunningExplorer(own_run) as running:
+        yield running
+
+
+def members(run: Run, level: int, group: int) -> list[str]:
+    nodes = run.nodes
+    ids, codes = nodes["id"].to_pylist(), nodes[f"group_{level}"].to_pylist()
+    return [i for i, c in zip(ids, codes, strict=True) if c == group]
+
+
+def check_group_everywhere(tab: Tab, run: Run) -> None:
+    """Every view must agree with the tables about the selected group."""
+    page, ids = tab.page, members(run, 2, 1)
+    name = run.hierarchy.names[1][1]
+    assert f"group={GROUP}" in page.url
+    assert page.inner_text("#groupname") == name
+    assert int(page.get_attribute("#map", "data-selected")) == len(ids)
+    assert page.inner_text("#tabletitle") == f"{name}: {len(ids)} nodes"
+    shown = page.eval_on_selector_all("#tablebox tbody tr", "rows => rows.map(r => r.dataset.id)")
+    assert sorted(shown) == sorted(ids)
+    overlay = page.evaluate(
+        "document.getElementById('map').data.find(t => t.name === 'selected').x.length"
+    )
+    assert overlay == len(ids)

@@ -1,7 +1,6 @@
 """Drive the pages in a real browser and compare what they show with the run's own tables."""
 
 import io
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,44 +8,13 @@ import pyarrow.csv as csv
 import pyarrow.parquet as pq
 import pytest
 
-from graphham.explore import queries as answers
+from graphham.explore import queries
 from graphham.explore.launch import RunningExplorer
 from graphham.explore.static_copy import export_static
 from graphham.report import write_report
 from graphham.results.run_folder import Run
+from tests.explore.conftest import GROUP, PATIENCE, Tab, check_group_everywhere, members
 from tests.hostile import ATTACKS
-
-from .conftest import PATIENCE, Tab
-
-GROUP = "2-1"
-
-
-@pytest.fixture
-def served(own_run: Path) -> Iterator[RunningExplorer]:
-    with RunningExplorer(own_run) as running:
-        yield running
-
-
-def members(run: Run, level: int, group: int) -> list[str]:
-    nodes = run.nodes
-    ids, codes = nodes["id"].to_pylist(), nodes[f"group_{level}"].to_pylist()
-    return [i for i, c in zip(ids, codes, strict=True) if c == group]
-
-
-def check_group_everywhere(tab: Tab, run: Run) -> None:
-    """Every view must agree with the tables about the chosen group."""
-    page, ids = tab.page, members(run, 2, 1)
-    name = run.hierarchy.names[1][1]
-    assert f"group={GROUP}" in page.url
-    assert page.inner_text("#groupname") == name
-    assert int(page.get_attribute("#map", "data-chosen")) == len(ids)
-    assert page.inner_text("#tabletitle") == f"{name}: {len(ids)} nodes"
-    shown = page.eval_on_selector_all("#tablebox tbody tr", "rows => rows.map(r => r.dataset.id)")
-    assert sorted(shown) == sorted(ids)
-    overlay = page.evaluate(
-        "document.getElementById('map').data.find(t => t.name === 'chosen').x.length"
-    )
-    assert overlay == len(ids)
 
 
 def test_search_leads_to_the_node_and_its_numbers(tab: Tab, served: RunningExplorer) -> None:
@@ -54,8 +22,8 @@ def test_search_leads_to_the_node_and_its_numbers(tab: Tab, served: RunningExplo
     served.explorer.prepare()
     page.keyboard.press("/")
     page.keyboard.type("n219")
-    page.wait_for_selector("#found [role=option]")
-    assert page.inner_text("#found [role=option] b") == "n219"
+    page.wait_for_selector("#results [role=option]")
+    assert page.inner_text("#results [role=option] b") == "n219"
     page.keyboard.press("Enter")
     page.wait_for_selector("#nodename")
     tab.settle()
@@ -83,44 +51,6 @@ def test_search_leads_to_the_node_and_its_numbers(tab: Tab, served: RunningExplo
     tab.check()
 
 
-def test_a_group_clicked_in_any_view_is_the_same_in_all(tab: Tab, served: RunningExplorer) -> None:
-    page, run = tab.open(served.address), served.explorer.view.run
-    page.click(f"[data-group='{GROUP}']")
-    tab.settle()
-    check_group_everywhere(tab, run)
-    page.keyboard.press("Escape")
-    tab.settle()
-    assert page.get_attribute("#map", "data-chosen") == "0"
-    page.click("[data-tab=treemap]")
-    tab.settle()
-    page.evaluate(
-        """key => { const plot = document.getElementById('treemap');
-        const at = plot.data[0].ids.indexOf(key);
-        const box = plot.querySelectorAll('g.slice')[at].getBoundingClientRect();
-        window.target = [box.left + box.width / 2, box.top + 6]; }""",
-        GROUP,
-    )
-    page.mouse.click(*page.evaluate("window.target"))
-    tab.settle()
-    check_group_everywhere(tab, run)
-    page.click("#clear")
-    page.click("[data-tab=flow]")
-    tab.settle()
-    page.evaluate(
-        """key => { const plot = document.getElementById('flow');
-        const at = plot.data[0].node.customdata.indexOf(key);
-        const bars = Array.from(plot.querySelectorAll('.sankey-node'));
-        const bar = bars.find(b => b.__data__.node.pointNumber === at).querySelector('.node-rect');
-        const box = bar.getBoundingClientRect();
-        window.target = [box.left + box.width / 2, box.top + box.height / 2]; }""",
-        GROUP,
-    )
-    page.mouse.click(*page.evaluate("window.target"))
-    tab.settle()
-    check_group_everywhere(tab, run)
-    tab.check()
-
-
 def test_a_new_name_is_kept_in_the_run(tab: Tab, served: RunningExplorer) -> None:
     page = tab.open(f"{served.address}#group={GROUP}")
     page.click("#renamebutton")
@@ -145,17 +75,17 @@ def test_a_lasso_selection_is_exported_as_the_run_has_it(tab: Tab, served: Runni
     for a, b in ((0.62, 0.02), (0.6, 0.5), (0.55, 0.97), (0.02, 0.95), (0.01, 0.02)):
         page.mouse.move(x + a * w, y + b * h, steps=6)
     page.mouse.up()
-    page.wait_for_function("Number(document.getElementById('map').dataset.chosen) > 0")
+    page.wait_for_function("Number(document.getElementById('map').dataset.selected) > 0")
     tab.settle()
-    chosen = int(page.get_attribute("#map", "data-chosen"))
-    assert 0 < chosen < 240
+    selected = int(page.get_attribute("#map", "data-selected"))
+    assert 0 < selected < 240
     for form in ("csv", "parquet"):
         with page.expect_download() as waiting:
             page.click(f"#{form}")
         data = Path(waiting.value.path()).read_bytes()
         read = csv.read_csv if form == "csv" else pq.read_table
         table = read(io.BytesIO(data))
-        assert table.num_rows == chosen
+        assert table.num_rows == selected
         ids = table["id"].to_pylist()
         whole = {r["id"]: r for r in run.nodes.to_pylist()}
         for record in table.to_pylist():
@@ -166,8 +96,8 @@ def test_a_lasso_selection_is_exported_as_the_run_has_it(tab: Tab, served: Runni
     assert sorted(served.selection()["id"].to_pylist()) == sorted(ids)
     # The address alone brings the same selection back.
     again = tab.open(page.url)
-    assert int(again.get_attribute("#map", "data-chosen")) == chosen
-    assert len(set(ids)) == chosen
+    assert int(again.get_attribute("#map", "data-selected")) == selected
+    assert len(set(ids)) == selected
     tab.check()
 
 
@@ -180,7 +110,7 @@ def test_the_map_follows_the_hand(tab: Tab, served: RunningExplorer) -> None:
     moved = "new URLSearchParams(location.hash.slice(1)).get('range')"
     box = page.locator("#map").bounding_box()
     x, y = box["x"] + 0.4 * box["width"], box["y"] + 0.6 * box["height"]
-    held = page.evaluate(under, [x, y])
+    pointed = page.evaluate(under, [x, y])
     page.mouse.move(x, y)
     page.mouse.down()
     page.mouse.move(x + 30, y - 10)
@@ -188,15 +118,15 @@ def test_the_map_follows_the_hand(tab: Tab, served: RunningExplorer) -> None:
     page.mouse.up()
     page.wait_for_function(moved)
     tab.settle()
-    assert page.evaluate(under, [x + 90, y - 50]) == pytest.approx(held, abs=0.01)
+    assert page.evaluate(under, [x + 90, y - 50]) == pytest.approx(pointed, abs=0.01)
     assert page.locator("#nodename").count() == 0  # a drag is no click
     before = page.evaluate(moved)
-    held = page.evaluate(under, [x, y])
+    pointed = page.evaluate(under, [x, y])
     page.mouse.move(x, y)
     page.mouse.wheel(0, -120)
     page.wait_for_function(f"range => {moved} !== range", arg=before)
     tab.settle()
-    assert page.evaluate(under, [x, y]) == pytest.approx(held, abs=0.01)
+    assert page.evaluate(under, [x, y]) == pytest.approx(pointed, abs=0.01)
     assert page.evaluate("document.querySelector('#map .gl-container').style.transform") == ""
     page.click("#whole")
     page.wait_for_function(f"!{moved}")
@@ -256,20 +186,20 @@ def test_an_address_restores_the_view(tab: Tab, served: RunningExplorer) -> None
 def test_a_feature_search_selects_its_nodes(tab: Tab, served: RunningExplorer) -> None:
     page = tab.open(served.address)
     page.fill("#search", "use::topic7")
-    page.wait_for_selector("#found [role=option]")
-    page.locator("#found [role=option]", has_text="use::topic7").first.click()
+    page.wait_for_selector("#results [role=option]")
+    page.locator("#results [role=option]", has_text="use::topic7").first.click()
     tab.settle()
-    page.wait_for_function("Number(document.getElementById('map').dataset.chosen) > 0")
+    page.wait_for_function("Number(document.getElementById('map').dataset.selected) > 0")
     column = served.explorer.view.graph.features[:, 7]  # type: ignore[union-attr,index]
-    assert int(page.get_attribute("#map", "data-chosen")) == column.nnz
+    assert int(page.get_attribute("#map", "data-selected")) == column.nnz
     tab.check()
 
 
 def test_a_large_run_shows_a_sample_and_then_the_window(
     tab: Tab, small_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answers, "WHOLE", 100)
-    monkeypatch.setattr(answers, "SAMPLE", 60)
+    monkeypatch.setattr(queries, "WHOLE", 100)
+    monkeypatch.setattr(queries, "SAMPLE", 60)
     with RunningExplorer(small_run) as running:
         page = tab.open(f"{running.address}#group={GROUP}")
         assert "Drawn: 60 of 240 nodes" in page.inner_text("#mapnote")
@@ -277,7 +207,7 @@ def test_a_large_run_shows_a_sample_and_then_the_window(
         assert page.evaluate("document.getElementById('map').data[0].type") == "heatmap"
         run = running.explorer.view.run
         size = int(run.hierarchy.sizes[1][1])
-        assert f"{size} nodes, {page.get_attribute('#map', 'data-chosen')} of them" in (
+        assert f"{size} nodes, {page.get_attribute('#map', 'data-selected')} of them" in (
             page.inner_text("#tabletitle")
         )
         with page.expect_download() as waiting:
@@ -359,7 +289,7 @@ def walk(tab: Tab, start: str) -> None:
     assert "\u202e" not in page.inner_text("body")
     for attack in ATTACKS[:7]:
         page.fill("#search", attack)
-        page.wait_for_selector("#found [role=option]")
+        page.wait_for_selector("#results [role=option]")
         page.keyboard.press("Enter")
         page.wait_for_selector("#nodename")
         tab.settle()

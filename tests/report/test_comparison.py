@@ -1,5 +1,6 @@
 """A comparison as a page and as a table."""
 
+import importlib.util
 from pathlib import Path
 
 import pyarrow.csv as csv
@@ -35,3 +36,17 @@ def test_nothing_is_written_over_or_under_another_name(tmp_path: Path) -> None:
         assert (tmp_path / name).read_text() == "mine"
     with pytest.raises(InputError, match=r"none of \.html, \.csv and \.parquet"):
         write_comparison(comparison, tmp_path / "moved.txt")
+
+
+@pytest.mark.parametrize("package", ["plotly", "jinja2"])
+def test_a_missing_package_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str
+) -> None:
+    runs, _ = runs_with_moves(tmp_path)
+    comparison = compare_runs(*runs, level=1)
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda n, *a: None if n == package else find_spec(n, *a)
+    )
+    with pytest.raises(InputError, match=rf"{package}.*pip install 'graphham\[view\]'"):
+        write_comparison(comparison, tmp_path / "page.html")

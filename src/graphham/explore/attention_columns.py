@@ -1,4 +1,4 @@
-"""Both attentions of every node at once, computed when first asked for and kept."""
+"""Both attentions of every node at once, computed on first use and kept."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from graphham.graph.graph import Graph
     from graphham.results.run_folder import Run
 
-# Up to this many nodes the attentions are computed before anybody asks: it takes seconds.
-QUICK = 300_000
+# Up to this many nodes the attentions take seconds and are computed before the first request.
+QUICK_NODES = 300_000
 # Share of the machine's memory that looking at a run may take.
-_SHARE = 0.5
+_MEMORY_SHARE = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,10 +48,10 @@ class AttentionCache:
 
     @property
     def is_quick(self) -> bool:
-        """Whether the attentions take seconds, so that nobody needs to ask for them."""
-        return self._view.num_nodes <= QUICK
+        """Whether the attentions take seconds, so that they need no request."""
+        return self._view.num_nodes <= QUICK_NODES
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Compute the attentions in a thread of their own, once."""
         if self._thread is None and not self.is_ready:
             self._thread = threading.Thread(target=self.layers, daemon=True)
@@ -64,14 +64,14 @@ class AttentionCache:
         return self._thread is None or not self._thread.is_alive()
 
     @property
-    def why_not(self) -> str | None:
+    def unavailable_reason(self) -> str | None:
         """Why there are no attentions to show, in one sentence; ``None`` if there are."""
         if self._view.graph is None:
             return "The run does not keep its graph; start the explorer with --graph."
         if "model" not in self._view.run.summary:
             return "The run holds no model, so there are no attentions to show."
-        needed = memory_needed(self._view.run, self._view.graph)
-        if needed > _SHARE * _memory():
+        needed = attention_bytes(self._view.run, self._view.graph)
+        if needed > _MEMORY_SHARE * _machine_bytes():
             return (
                 f"Computing the attentions of {self._view.num_nodes:,} nodes would take about "
                 f"{needed / 2**30:.1f} GiB, more than half of this machine's memory, so they are "
@@ -81,12 +81,12 @@ class AttentionCache:
 
     @property
     def is_ready(self) -> bool:
-        """Whether :meth:`layers` answers at once."""
-        return self._layers is not None or self.why_not is not None
+        """Whether :meth:`layers` returns at once."""
+        return self._layers is not None or self.unavailable_reason is not None
 
     def layers(self) -> list[LayerAttention]:
         """Return the attentions per layer; empty if there are none."""
-        if self.why_not is not None:
+        if self.unavailable_reason is not None:
             return []
         with self._lock:
             if self._layers is None:
@@ -96,7 +96,7 @@ class AttentionCache:
             return self._layers
 
 
-def memory_needed(run: Run, graph: Graph) -> int:
+def attention_bytes(run: Run, graph: Graph) -> int:
     """Return about how many bytes :func:`compute_attention` takes."""
     heads = int(run.config.get("model", {}).get("heads", 4))
     edges = 2 * graph.num_edges + graph.num_nodes
@@ -104,7 +104,7 @@ def memory_needed(run: Run, graph: Graph) -> int:
     return 4 * (6 * edges * heads + 12 * graph.num_nodes * int(run.embedding.shape[1]))
 
 
-def _memory() -> int:
+def _machine_bytes() -> int:
     return int(os.sysconf("SC_PHYS_PAGES")) * int(os.sysconf("SC_PAGE_SIZE"))
 
 
@@ -122,9 +122,9 @@ def compute_attention(run: Run, graph: Graph) -> list[LayerAttention]:
     layers = []
     with torch.no_grad():
         model.eval()
-        for level, one in enumerate(model.encode(batch)):
+        for level, layer in enumerate(model.encode(batch)):
             block = batch.blocks[level]
-            weights = model.layer(level).attention_weights(one.x, block, one.assigned.z)
+            weights = model.layer(level).attention_weights(layer.x, block, layer.assigned.z)
             layers.append(
                 LayerAttention(
                     np.asarray(block.indptr),

@@ -1,7 +1,7 @@
-"""The explorer's front door: it guards every request and hands out the page's own files.
+"""The guard in front of the explorer: it checks every request and serves the page's own files.
 
-The door opens before the run is read and before FastAPI is loaded: the browser starts its scripts
-meanwhile, and its questions wait until somebody can answer them.
+It serves before the run is read and before FastAPI is loaded: the browser starts its scripts
+meanwhile, and its requests wait until the application behind the guard is there.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, MutableMapping
 from concurrent.futures import Future
-from importlib.resources import files
 from typing import Any, TypeAlias
 
+from graphham.explore.modules import PLOTLY, read_modules, served_page, static_folder
 from graphham.report.plotlyjs import plotly_script
 
 Message: TypeAlias = MutableMapping[str, Any]
@@ -36,36 +36,35 @@ _HEADERS = [
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cache-control", b"no-store"),
 ]
-_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
-PLOTLY = "plotly.min.js"
+_JAVASCRIPT = "text/javascript; charset=utf-8"
 
 
 def static_files() -> dict[str, tuple[bytes, str]]:
     """Return the page's own files by name, with their types: all that is ever served as files."""
-    found: dict[str, tuple[bytes, str]] = {}
-    for file in (files("graphham.explore") / "static").iterdir():
-        kind = _TYPES.get("." + file.name.rpartition(".")[2])
-        if kind is not None:
-            found[file.name] = (file.read_bytes(), f"{kind}; charset=utf-8")
-    return found
+    modules = read_modules()
+    return {
+        "index.html": (served_page(modules).encode(), "text/html; charset=utf-8"),
+        "app.css": ((static_folder() / "app.css").read_bytes(), "text/css; charset=utf-8"),
+        **{name: (text.encode(), _JAVASCRIPT) for name, text in modules.items()},
+    }
 
 
-class Door:
-    """An ASGI application in front of the one that answers questions about the run.
+class Guard:
+    """An ASGI application in front of the one that knows the run.
 
     Args:
         port: The port it is reached at; requests that name another host are refused.
-        answers: The application behind the door, once it is there.
+        app: The application behind the guard, once it is there.
     """
 
-    def __init__(self, port: int, answers: Future[App]) -> None:
+    def __init__(self, port: int, app: Future[App]) -> None:
         self._hosts = {f"127.0.0.1:{port}".encode(), f"localhost:{port}".encode()}
         self._origins = {b"http://" + host for host in self._hosts}
-        self._answers = answers
-        self._pages = static_files()
+        self._app = app
+        self._files = static_files()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Answer one request, or pass it on."""
+        """Respond to one request, or forward it."""
         if scope["type"] != "http":
             return
 
@@ -76,11 +75,11 @@ class Door:
 
         refusal = self._refusal(scope)
         if refusal is not None:
-            await _say(send_guarded, *refusal)
+            await _send_error(send_guarded, *refusal)
         elif scope["path"] == "/" or scope["path"].startswith("/static/"):
-            await self._hand_out(scope, send_guarded)
+            await self._serve_file(scope, send_guarded)
         else:
-            await self._pass_on(scope, receive, send_guarded)
+            await self._forward(scope, receive, send_guarded)
 
     def _refusal(self, scope: Message) -> tuple[int, str] | None:
         # A foreign page can make a browser send requests here, under a name of its own choosing.
@@ -95,34 +94,34 @@ class Door:
             return 403, "only the page itself may do this"
         return None if method in ("GET", "HEAD", "POST") else (405, "unknown method")
 
-    async def _pass_on(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def _forward(self, scope: Message, receive: Receive, send: Send) -> None:
         try:
             # Shielded: one visitor who goes away must not cancel what all the others wait for.
-            behind = await asyncio.shield(asyncio.wrap_future(self._answers))
+            app = await asyncio.shield(asyncio.wrap_future(self._app))
         except Exception:
-            await _say(send, 503, "the run cannot be read; see the terminal")
+            await _send_error(send, 503, "the run cannot be read; see the terminal")
         else:
-            await behind(scope, receive, send)
+            await app(scope, receive, send)
 
-    async def _hand_out(self, scope: Message, send: Send) -> None:
+    async def _serve_file(self, scope: Message, send: Send) -> None:
         # A look-up in a fixed table: there is no path to walk out of.
         name = scope["path"].removeprefix("/static/") if scope["path"] != "/" else "index.html"
         if scope["method"] == "POST":
-            await _say(send, 405, "unknown method")
+            await _send_error(send, 405, "unknown method")
         elif name == PLOTLY:
-            data = plotly_script()
-            await _reply(send, 200, data, "text/javascript; charset=utf-8", scope["method"])
-        elif name in self._pages:
-            await _reply(send, 200, *self._pages[name], scope["method"])
+            await _send_response(send, 200, plotly_script(), _JAVASCRIPT, scope["method"])
+        elif name in self._files:
+            await _send_response(send, 200, *self._files[name], scope["method"])
         else:
-            await _say(send, 404, "no such file")
+            await _send_error(send, 404, "no such file")
 
 
-async def _say(send: Send, status: int, error: str) -> None:
-    await _reply(send, status, json.dumps({"error": error}).encode(), "application/json", "GET")
+async def _send_error(send: Send, status: int, error: str) -> None:
+    body = json.dumps({"error": error}).encode()
+    await _send_response(send, status, body, "application/json", "GET")
 
 
-async def _reply(send: Send, status: int, data: bytes, kind: str, method: str) -> None:
-    headers = [(b"content-type", kind.encode()), (b"content-length", str(len(data)).encode())]
+async def _send_response(send: Send, status: int, body: bytes, kind: str, method: str) -> None:
+    headers = [(b"content-type", kind.encode()), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": b"" if method == "HEAD" else data})
+    await send({"type": "http.response.body", "body": b"" if method == "HEAD" else body})

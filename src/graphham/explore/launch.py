@@ -38,10 +38,10 @@ class RunningExplorer:
     def __init__(self, run: Run | str | Path, port: int = 0, graph: Graph | None = None) -> None:
         self._socket = _listen(port)
         self.port = int(self._socket.getsockname()[1])
-        answers: Future[App] = Future()
+        app: Future[App] = Future()
         try:
-            self._server = _make_server(self.port, answers)
-            self.explorer = _read(run, graph, answers)
+            self._server = _make_server(self.port, app)
+            self.explorer = _read(run, graph, app)
         except BaseException:
             self._socket.close()
             raise
@@ -58,10 +58,10 @@ class RunningExplorer:
         return f"http://{HOST}:{self.port}/"
 
     def selection(self) -> pa.Table:
-        """Return the nodes chosen in the page, by lasso, group or search, as a table.
+        """Return the nodes selected in the page, by lasso, group or search, as a table.
 
-        One row per node, as in ``nodes.parquet``, with group names and map places; the page is
-        asked for nothing: it tells the server whenever somebody chooses.
+        One row per node, as in ``nodes.parquet``, with group names and map places. The page posts
+        every selection to the server, so nothing is requested from the page here.
         """
         return self.explorer.selection()
 
@@ -108,11 +108,11 @@ def serve(
     listening = _listen(port)
     with listening:
         number = int(listening.getsockname()[1])
-        answers: Future[App] = Future()
-        server = _make_server(number, answers)
-        # The page's files must not wait behind the imports of the thread that reads the run.
+        app: Future[App] = Future()
+        server = _make_server(number, app)
+        # The page's files must not wait for the imports of the thread that reads the run.
         sys.setswitchinterval(0.0005)
-        reader = _Reader(run, graph, answers, server)
+        reader = _Reader(run, graph, app, server)
         reader.start()
         address = f"http://{HOST}:{number}/"
         announce(address)
@@ -128,30 +128,30 @@ def serve(
 
 
 class _Reader(threading.Thread):
-    """Reads the run beside a server that already hands out the page, then prepares answers."""
+    """Reads the run beside a server that already serves the page, then prepares the rest."""
 
     def __init__(
-        self, run: Run | str | Path, graph: Graph | None, answers: Future[App], server: Any
+        self, run: Run | str | Path, graph: Graph | None, app: Future[App], server: Any
     ) -> None:
         super().__init__(daemon=True)
-        self._run, self._graph, self._answers, self._server = run, graph, answers, server
+        self._run, self._graph, self._app, self._server = run, graph, app, server
         self._explorer: Explorer | None = None
         self.error: Exception | None = None
 
     def run(self) -> None:
         """Read; a run that cannot be read ends the server."""
         try:
-            spare_pandas()
-            self._explorer = _read(self._run, self._graph, self._answers)
+            block_pandas()
+            self._explorer = _read(self._run, self._graph, self._app)
         except Exception as error:
             self.error = error
-            self._answers.set_exception(error)
+            self._app.set_exception(error)
             self._server.should_exit = True
         else:
             self._explorer.prepare_later()
 
     def stop(self) -> None:
-        """Begin no further work, and end the process if some cannot be waited for."""
+        """Start no further work, and end the process if some cannot be waited for."""
         explorer = self._explorer
         if explorer is not None:
             explorer.stop()
@@ -162,7 +162,7 @@ class _Reader(threading.Thread):
             os._exit(0)
 
 
-def spare_pandas() -> None:
+def block_pandas() -> None:
     """Keep pyarrow from loading pandas, a quarter of a second of which the explorer uses nothing.
 
     On its first conversion pyarrow looks for pandas, and remembers if there was none. Only for a
@@ -172,30 +172,30 @@ def spare_pandas() -> None:
 
     if "pandas" in sys.modules:
         return
-    veil = _Veil()
-    sys.meta_path.insert(0, veil)
+    blocker = _PandasBlocker()
+    sys.meta_path.insert(0, blocker)
     try:
         pa.array([0])
     finally:
-        sys.meta_path.remove(veil)
+        sys.meta_path.remove(blocker)
 
 
-class _Veil:
-    """Lets nobody find pandas."""
+class _PandasBlocker:
+    """Makes the import of pandas fail."""
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-        """Answer the import system."""
+        """Refuse pandas to the import system, and leave other names to others."""
         if name == "pandas":
             raise ImportError("not needed here", name=name)
 
 
-def _make_server(port: int, answers: Future[App]) -> Any:
+def _make_server(port: int, app: Future[App]) -> Any:
     import uvicorn
 
-    from graphham.explore.guard import Door
+    from graphham.explore.guard import Guard
 
     config = uvicorn.Config(
-        Door(port, answers),
+        Guard(port, app),
         log_level="error",
         access_log=False,
         lifespan="off",
@@ -205,17 +205,17 @@ def _make_server(port: int, answers: Future[App]) -> Any:
     return uvicorn.Server(config)
 
 
-def _read(run: Run | str | Path, graph: Graph | None, answers: Future[App]) -> Explorer:
+def _read(run: Run | str | Path, graph: Graph | None, app: Future[App]) -> Explorer:
     from graphham.explore.queries import Explorer
     from graphham.explore.server import make_app
 
     explorer = Explorer(run, graph)
-    answers.set_result(make_app(explorer))
+    app.set_result(make_app(explorer))
     return explorer
 
 
 def _listen(port: int) -> socket.socket:
-    """Take the port; whoever asks before the server is there waits for its first answer."""
+    """Take the port; a request that comes before the server is there waits for it."""
     need("fastapi", "the explorer")
     need("uvicorn", "the explorer")
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)

@@ -1,13 +1,13 @@
-"""What the explorer asks about a run, answered without a web server.
+"""The queries of the explorer's page about a run, without a web server.
 
-Every answer is a function of the run folder. Rows are ours and stay between page and server;
+Every response is a function of the run folder. Rows are ours and stay between page and server;
 whatever a person sees or exports carries ids.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +17,10 @@ import numpy.typing as npt
 from graphham.errors import InputError
 from graphham.explore.attention_columns import AttentionCache
 from graphham.explore.binary_columns import pack
-from graphham.explore.selection import attribute_rows, chosen_rows, group_rows
+from graphham.explore.selection import attribute_rows, selected_rows
 from graphham.readout.neighbors import nearest_to
-from graphham.report.view import BOUNDARY_SHARE, RunView
+from graphham.report.palette import CONCENTRATION_SCALE, UNKNOWN
+from graphham.report.view import RunView
 from graphham.results.describe import feature_name, features_of
 from graphham.results.projection import NodeMap, pca_map, read_map, run_map
 from graphham.results.run_folder import Run
@@ -33,15 +34,16 @@ if TYPE_CHECKING:
 WHOLE = 150_000
 SAMPLE = 40_000
 _GRID = 192
-_EGO = 48
-_FOUND = 12
+NUM_NEAREST = 8
+_EGO_NODES = 48
+_MAX_HITS = 12
 _FEATURES_SHOWN = 24
 # Seconds for a page to draw before background work takes the processor.
-_HEAD_START = 1.5
+_HEAD_START_SECONDS = 1.5
 
 
 class Explorer:
-    """A run with everything that the page may ask about it.
+    """A run and every query that the page may send about it.
 
     Args:
         run: The run, or its folder.
@@ -63,9 +65,9 @@ class Explorer:
         self.attention = AttentionCache(self.view)
         self._lock = threading.Lock()
         self._map_lock = threading.Lock()
-        self._chosen: npt.NDArray[np.int64] | None = None
-        self.was_asked = threading.Event()
-        self.is_over = threading.Event()
+        self._selected: npt.NDArray[np.int64] | None = None
+        self._points_sent = threading.Event()
+        self._stopped = threading.Event()
         known = read_map(self.view.run)
         self.map_is_final = known is not None
         # A map takes a while; until it is there, two main directions are better than nothing.
@@ -85,30 +87,29 @@ class Explorer:
     def prepare_later(self) -> None:
         """Wait until a page has its first points, then :meth:`prepare`: showing comes first."""
         _ = self.view.result  # reading starts while the browser is still starting
-        self.was_asked.wait()
-        if not self.is_over.wait(_HEAD_START):
+        self._points_sent.wait()
+        if not self._stopped.wait(_HEAD_START_SECONDS):
             self.prepare()
 
     def prepare(self) -> None:
-        """Make what takes a while, so that later questions are answered at once."""
+        """Make what takes a while, so that later queries need not wait."""
         self.finish_map()
-        if not self.is_over.is_set() and self.attention.is_quick:
+        if not self._stopped.is_set() and self.attention.is_quick:
             self.attention.layers()
 
     def stop(self) -> None:
-        """Begin no further work in the background."""
-        self.is_over.set()
-        self.was_asked.set()
+        """Start no further work in the background."""
+        self._stopped.set()
+        self._points_sent.set()
 
     def overview(self) -> dict[str, Any]:
         """Return what the page needs before any node: groups, flows, labels, counts."""
         view = self.view
         tree, run = view.tree, view.run
-        firm = view.result.concentration
-        levels = []
-        for level in range(1, view.num_levels + 1):
-            groups = [g for g in view.groups if g["level"] == level]
-            levels.append([self._group(g) for g in groups])
+        levels = [
+            [self._group_info(g) for g in view.groups if g["level"] == level]
+            for level in range(1, view.num_levels + 1)
+        ]
         return {
             "name": view.name,
             "numNodes": view.num_nodes,
@@ -121,19 +122,17 @@ class Explorer:
             ],
             "map": {"note": self.layout.note, "isFinal": self.map_is_final},
             "isLarge": self.is_large,
-            "boundaryBar": view.boundary_bar,
-            "boundaryShare": BOUNDARY_SHARE,
-            "firm": [float(v) for v in np.quantile(firm, np.linspace(0, 1, 101))],
-            "attentionNote": self.attention.why_not,
-            "hasGraph": view.graph is not None,
+            "firm": view.concentration_percentiles,
+            "colors": {"unknown": UNKNOWN, "firm": CONCENTRATION_SCALE},
+            "attentionNote": self.attention.unavailable_reason,
             "nesting": run.summary.get("hierarchy", {}).get("nesting_evidence"),
         }
 
     def points(self) -> bytes:
         """Return the nodes to draw: all of them, or a sample of a large run."""
         rows = self.view.sample(self._sample if self.is_large else self.view.num_nodes)
-        self.was_asked.set()
-        return self._columns(rows, {"total": self.view.num_nodes})
+        self._points_sent.set()
+        return self._pack_nodes(rows, {"total": self.view.num_nodes})
 
     def window(self, x0: float, x1: float, y0: float, y1: float) -> bytes:
         """Return the nodes of one part of the map, a sample of them if they are too many."""
@@ -142,9 +141,9 @@ class Explorer:
         rows = np.flatnonzero(inside)
         total = len(rows)
         if total > self._sample:
-            chosen = np.random.default_rng([total, 43]).choice(total, self._sample, replace=False)
-            rows = rows[np.sort(chosen)]
-        return self._columns(rows, {"total": total})
+            picked = np.random.default_rng([total, 43]).choice(total, self._sample, replace=False)
+            rows = rows[np.sort(picked)]
+        return self._pack_nodes(rows, {"total": total})
 
     def density(self) -> bytes:
         """Return how many nodes lie in each cell of a grid over the map."""
@@ -155,23 +154,23 @@ class Explorer:
         meta = {"size": _GRID, "x": ranges[0], "y": ranges[1]}
         return pack({"counts": counts.astype(np.float32)}, meta)
 
-    def node(self, row: int, waits: bool = True) -> dict[str, Any]:
+    def node(self, row: int, wait: bool = True) -> dict[str, Any]:
         """Return one node: memberships, neighbours with both attentions, nearest nodes, ego.
 
         Args:
             row: The node's row.
-            waits: Compute the attentions if they are not there yet; otherwise the answer comes at
+            wait: Compute the attentions if they are not there yet; otherwise the response comes at
                 once and says that they are pending.
         """
         view = self.view
         if not 0 <= row < view.num_nodes:
             raise InputError(f"there is no row {row}; rows are 0..{view.num_nodes - 1}")
         graph = view.graph
-        near, similar = nearest_to(view.run.embedding, row, 8)
+        near, similar = nearest_to(view.run.embedding, row, NUM_NEAREST)
         layers = []
-        is_pending = not (self.attention.is_ready or waits)
+        is_pending = not (self.attention.is_ready or wait)
         if is_pending and not self.attention.is_quick:
-            self.attention.begin()  # of a large graph only once somebody looks at a node
+            self.attention.start()  # of a large graph only once somebody looks at a node
         for layer in [] if is_pending else self.attention.layers():
             part = slice(int(layer.indptr[row]), int(layer.indptr[row + 1]))
             top = np.argsort(-layer.weight[part], kind="stable")[:200]
@@ -194,10 +193,10 @@ class Explorer:
             "pending": is_pending,
             "features": [] if graph is None else features_of(graph, row)[:_FEATURES_SHOWN],
             "ego": ego,
-            "about": self.about(sorted(used)),
+            "info": self.node_info(sorted(used)),
         }
 
-    def about(self, rows: list[int]) -> dict[str, list[Any]]:
+    def node_info(self, rows: list[int]) -> dict[str, list[Any]]:
         """Return id, title, groups, label and concentration of a few rows."""
         view = self.view
         ids, titles = view.node_texts(rows)
@@ -217,49 +216,39 @@ class Explorer:
         """Find nodes by id or title, and labels and features by name."""
         import pyarrow.compute as pc
 
-        wanted = text.strip()[:500]
-        if not wanted:
-            return {"nodes": self.about([]), "attributes": []}
+        query = text.strip()[:500]
+        if not query:
+            return {"nodes": self.node_info([]), "attributes": []}
         view = self.view
-        ids = view.run.nodes["id"]
-        words = pc.cast(ids, "large_string")
-        hits = pc.match_substring(words, wanted, ignore_case=True)
-        found = np.flatnonzero(hits.to_numpy())
-        if len(found):
+        ids = pc.cast(view.run.nodes["id"], "large_string")
+        hits = np.flatnonzero(pc.match_substring(ids, query, ignore_case=True).to_numpy())[:5000]
+        if len(hits):
             # The id itself first, then ids that begin with the text, then the shorter ones.
-            low = wanted.casefold()
-            texts = [str(t) for t in words.take(found[:5000]).to_pylist()]
-            rank = [(t != wanted, not t.casefold().startswith(low), len(t), t) for t in texts]
-            found = found[:5000][sorted(range(len(rank)), key=lambda i: rank[i])]
-        rows = found[:_FOUND].tolist()
-        if len(rows) < _FOUND and view.titles is not None:
-            by_title = pc.match_substring(view.titles, wanted, ignore_case=True)
+            start = query.casefold()
+            texts = [str(t) for t in ids.take(hits).to_pylist()]
+            rank = [(t != query, not t.casefold().startswith(start), len(t), t) for t in texts]
+            hits = hits[sorted(range(len(rank)), key=lambda i: rank[i])]
+        rows = hits[:_MAX_HITS].tolist()
+        if len(rows) < _MAX_HITS and view.titles is not None:
+            by_title = pc.match_substring(view.titles, query, ignore_case=True)
             extra = np.flatnonzero(pc.fill_null(by_title, False).to_numpy())
-            rows += [int(r) for r in extra[: 2 * _FOUND] if r not in set(rows)]
-        return {"nodes": self.about(rows[:_FOUND]), "attributes": self._attributes(wanted)}
+            rows += [int(r) for r in extra[: 2 * _MAX_HITS] if r not in set(rows)]
+        return {"nodes": self.node_info(rows[:_MAX_HITS]), "attributes": self._attributes(query)}
 
-    def chosen_rows(self, asked: Mapping[str, Any]) -> npt.NDArray[np.int64] | None:
-        """Return the rows of a choice as the page names it."""
-        return chosen_rows(self.view, self.layout.xy, asked)
+    def selected_rows(self, request: Mapping[str, Any]) -> npt.NDArray[np.int64] | None:
+        """Return the rows of a selection as the page names it; ``None`` for none."""
+        return selected_rows(self.view, self.layout.xy, request)
 
-    def group_rows(self, key: str) -> npt.NDArray[np.int64]:
-        """Return the rows of a group, named as the page does: ``2-5`` is group 5 of level 2."""
-        return group_rows(self.view, key)
-
-    def attribute_rows(self, kind: str, code: int) -> npt.NDArray[np.int64]:
-        """Return the rows with a label or a feature."""
-        return attribute_rows(self.view, kind, code)
-
-    def choose(self, asked: Mapping[str, Any]) -> int:
-        """Remember what the page has chosen, for :meth:`selection`; return how many nodes."""
-        rows = self.chosen_rows(asked)
-        self._chosen = rows
+    def select(self, request: Mapping[str, Any]) -> int:
+        """Keep the page's selection for :meth:`selection`; return how many nodes it has."""
+        rows = self.selected_rows(request)
+        self._selected = rows
         return 0 if rows is None else len(rows)
 
     def selection(self) -> pa.Table:
-        """Return the table of the nodes chosen in the page; no rows where none is chosen."""
+        """Return the table of the nodes selected in the page; no rows where none is."""
         none = np.zeros(0, dtype=np.int64)
-        return self.table(none if self._chosen is None else self._chosen)
+        return self.table(none if self._selected is None else self._selected)
 
     def table(self, rows: npt.NDArray[Any]) -> pa.Table:
         """Return the run's node table for some rows, with map places and group names added."""
@@ -280,19 +269,10 @@ class Explorer:
     def rename(self, level: int, group: int, name: str) -> dict[str, Any]:
         """Give a group another name, kept in the run; return the new overview."""
         with self._lock:
-            renamed = self.view.run.rename_group(level, group, name)
-            fresh = RunView(renamed, self.view.given_graph)
-            # Names are all that changed; what was read from the run before stays.
-            for kept in ("result", "graph", "titles", "label_codes", "boundary_bar"):
-                if kept in self.view.__dict__:
-                    fresh.__dict__[kept] = self.view.__dict__[kept]
-            renamed.__dict__.update(
-                {k: v for k, v in self.view.run.__dict__.items() if k in ("nodes", "embedding")}
-            )
-            self.view = fresh
+            self.view = self.view.rename_group(level, group, name)
         return self.overview()
 
-    def _columns(self, rows: npt.NDArray[Any], meta: dict[str, Any]) -> bytes:
+    def _pack_nodes(self, rows: npt.NDArray[Any], meta: dict[str, Any]) -> bytes:
         view, xy = self.view, self.layout.xy
         ids, titles = view.node_texts(rows)
         columns: dict[str, Any] = {
@@ -309,7 +289,7 @@ class Explorer:
             columns["title"] = titles
         return pack(columns, {**meta, "isFinal": self.map_is_final, "note": self.layout.note})
 
-    def _group(self, g: dict[str, Any]) -> dict[str, Any]:
+    def _group_info(self, g: dict[str, Any]) -> dict[str, Any]:
         level, group = g["level"], g["group"]
         return {
             "name": g["name"],
@@ -321,13 +301,13 @@ class Explorer:
                 {"name": f["feature"], "lift": float(f["lift"]), "share": float(f["share"])}
                 for f in g["typical_features"] or []
             ],
-            "typical": self._few(g["typical_nodes"]),
-            "boundary": self._few(g["boundary_nodes"]),
+            "typical": self._node_links(g["typical_nodes"]),
+            "boundary": self._node_links(g["boundary_nodes"]),
             "label": None if g["dominant_label"] is None else str(g["dominant_label"]),
             "purity": g["purity"],
         }
 
-    def _few(self, ids: list[Any]) -> list[dict[str, Any]]:
+    def _node_links(self, ids: list[Any]) -> list[dict[str, Any]]:
         rows = self.view.result.ids.find(ids).tolist() if ids else []
         return [{"row": r, "id": str(i)} for r, i in zip(rows, ids, strict=True)]
 
@@ -336,7 +316,7 @@ class Explorer:
         if graph is None:
             return {"rows": [], "edges": []}
         around = graph.neighbors(row).tolist() if ranked is None else ranked
-        rows = [row, *[int(r) for r in around if r != row][:_EGO]]
+        rows = [row, *[int(r) for r in around if r != row][:_EGO_NODES]]
         place = {r: i for i, r in enumerate(rows)}
         edges = []
         for i, one in enumerate(rows):
@@ -347,22 +327,21 @@ class Explorer:
             ]
         return {"rows": rows, "edges": edges, "total": len(around)}
 
-    def _attributes(self, wanted: str) -> list[dict[str, Any]]:
-        low, view = wanted.casefold(), self.view
-        found: list[dict[str, Any]] = [
+    def _attributes(self, query: str) -> list[dict[str, Any]]:
+        text, view = query.casefold(), self.view
+        hits: list[dict[str, Any]] = [
             {"kind": "label", "code": code, "name": name}
             for code, name in enumerate(view.label_names)
-            if low in name.casefold()
+            if text in name.casefold()
         ][:5]
         graph = view.graph
         if graph is not None:
-            named: Iterator[dict[str, Any]] = (
-                {"kind": "feature", "code": code, "name": feature_name(graph, code)}
-                for code in range(graph.num_features)
-                if low in feature_name(graph, code).casefold()
-            )
-            ranked = sorted(named, key=lambda f: (len(f["name"]), f["name"]))
-            found += ranked[:8]
-        for one in found:
-            one["count"] = len(self.attribute_rows(one["kind"], one["code"]))
-        return found
+            names = ((code, feature_name(graph, code)) for code in range(graph.num_features))
+            features = [(len(name), name, code) for code, name in names if text in name.casefold()]
+            hits += [
+                {"kind": "feature", "code": code, "name": name}
+                for _, name, code in sorted(features)[:8]
+            ]
+        for hit in hits:
+            hit["count"] = len(attribute_rows(view, hit["kind"], hit["code"]))
+        return hits

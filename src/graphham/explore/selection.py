@@ -1,4 +1,4 @@
-"""What a person chose in the page, as rows of the whole run: a group, an attribute, a lasso."""
+"""Selections of the page as rows of the whole run: a group, an attribute, a lasso."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from graphham.report.view import RunView
 if TYPE_CHECKING:
     from graphham.graph.graph import Graph
 
-_LONGEST = 20_000
+_MAX_TEXT = 20_000
 
 
-def chosen_rows(
-    view: RunView, xy: npt.NDArray[Any], asked: Mapping[str, Any]
+def selected_rows(
+    view: RunView, xy: npt.NDArray[Any], request: Mapping[str, Any]
 ) -> npt.NDArray[np.int64] | None:
-    """Return the rows of a choice as the page names it; ``None`` where nothing is chosen.
+    """Return the rows of a selection as the page names it; ``None`` where nothing is selected.
 
     Args:
         view: The run.
         xy: ``(num_nodes, 2)`` places on the map.
-        asked: ``group`` such as ``2-5``, ``attribute`` such as ``label:3``, or ``lasso``, a
+        request: ``group`` such as ``2-5``, ``attribute`` such as ``label:3``, or ``lasso``, a
             polygon of map places such as ``0,0;1,0;1,1``. All nodes count, drawn or not.
     """
-    kinds = {k: asked[k] for k in ("group", "attribute", "lasso") if asked.get(k)}
+    kinds = {k: request[k] for k in ("group", "attribute", "lasso") if request.get(k)}
     if not kinds:
         return None
     kind, text = next(iter(kinds.items()))
-    if not isinstance(text, str) or len(text) > _LONGEST:
+    if not isinstance(text, str) or len(text) > _MAX_TEXT:
         raise InputError(f"a {kind} is named by a short text")
     if kind == "group":
         return group_rows(view, text)
     if kind == "attribute":
-        what, _, code = text.partition(":")
-        return attribute_rows(view, what, int(code) if code.isdecimal() else -1)
+        name, _, code = text.partition(":")
+        return attribute_rows(view, name, int(code) if code.isdecimal() else -1)
     try:
         polygon = np.asarray([[float(v) for v in p.split(",")] for p in text.split(";")])
     except ValueError:

@@ -1,12 +1,14 @@
-"""What the explorer's page may ask, as routes over one run; the door guards them."""
+"""The explorer's queries as HTTP routes over one run; the guard stands in front of them."""
 
 from __future__ import annotations
 
 import io
+import json
 from typing import TYPE_CHECKING, Any
 
 from graphham.errors import InputError
 from graphham.explore.queries import Explorer
+from graphham.explore.selection import attribute_rows
 from graphham.report.safe_text import need
 
 need("fastapi", "the explorer")
@@ -19,11 +21,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _BINARY = "application/octet-stream"
-_MOST_BYTES = 64 << 20
+_MAX_BYTES = 64 << 20
 
 
 def make_app(explorer: Explorer) -> FastAPI:
-    """Return the web application that answers questions about one run, to stand behind a door.
+    """Return the web application of one run, to stand behind a guard.
 
     Args:
         explorer: The run.
@@ -34,11 +36,11 @@ def make_app(explorer: Explorer) -> FastAPI:
     async def refuse(_: Request, error: InputError) -> JSONResponse:
         return JSONResponse({"error": str(error)}, 400)
 
-    _add_answers(app, explorer)
+    _add_routes(app, explorer)
     return app
 
 
-def _add_answers(app: FastAPI, explorer: Explorer) -> None:
+def _add_routes(app: FastAPI, explorer: Explorer) -> None:
     @app.get("/api/overview")
     def overview() -> JSONResponse:
         return JSONResponse(explorer.overview())
@@ -61,7 +63,7 @@ def _add_answers(app: FastAPI, explorer: Explorer) -> None:
 
     @app.get("/api/node/{row}")
     def node(row: int) -> JSONResponse:
-        return JSONResponse(explorer.node(row, waits=False))
+        return JSONResponse(explorer.node(row, wait=False))
 
     @app.get("/api/find")
     def find(id: str) -> dict[str, int]:
@@ -73,30 +75,30 @@ def _add_answers(app: FastAPI, explorer: Explorer) -> None:
 
     @app.get("/api/attribute")
     def attribute(kind: str, code: int) -> Response:
-        rows = explorer.attribute_rows(kind, code)
+        rows = attribute_rows(explorer.view, kind, code)
         return Response(rows.astype("<u4").tobytes(), media_type=_BINARY)
 
     @app.post("/api/rename")
     async def rename(request: Request) -> JSONResponse:
-        asked = await _body(request)
-        level, group, name = asked.get("level"), asked.get("group"), asked.get("name")
+        body = await _read_json(request)
+        level, group, name = body.get("level"), body.get("group"), body.get("name")
         if not (isinstance(level, int) and isinstance(group, int) and isinstance(name, str)):
             raise InputError("a new name needs level, group and name")
         return JSONResponse(explorer.rename(level, group, name))
 
     @app.post("/api/selection")
     async def selection(request: Request) -> JSONResponse:
-        return JSONResponse({"count": explorer.choose(await _body(request))})
+        return JSONResponse({"count": explorer.select(await _read_json(request))})
 
     @app.post("/api/export")
     async def export(request: Request) -> Response:
-        asked = await _body(request)
-        rows, form = explorer.chosen_rows(asked), asked.get("format")
+        body = await _read_json(request)
+        rows, form = explorer.selected_rows(body), body.get("format")
         if rows is None:
-            given = asked.get("rows")
-            if not isinstance(given, list) or not all(isinstance(r, int) for r in given):
+            listed = body.get("rows")
+            if not isinstance(listed, list) or not all(isinstance(r, int) for r in listed):
                 raise InputError("a selection is a list of rows")
-            rows = np.asarray(given, dtype=np.int64)
+            rows = np.asarray(listed, dtype=np.int64)
         if form not in ("csv", "parquet"):
             raise InputError(f"a selection is exported as csv or parquet, not {form!r}")
         table = explorer.table(rows)
@@ -119,21 +121,19 @@ def table_bytes(table: pa.Table, form: str) -> bytes:
     for place, field in enumerate(table.schema):
         if pa.types.is_list(field.type) or pa.types.is_large_list(field.type):
             rows = table.column(place).to_pylist()
-            texts = [None if r is None else " ".join(_short(v) for v in r) for r in rows]
+            texts = [None if r is None else " ".join(_cell_text(v) for v in r) for r in rows]
             table = table.set_column(place, field.name, pa.array(texts, type=pa.string()))
     csv.write_csv(table, file)
     return file.getvalue()
 
 
-def _short(value: Any) -> str:
+def _cell_text(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-async def _body(request: Request) -> dict[str, Any]:
-    import json
-
+async def _read_json(request: Request) -> dict[str, Any]:
     size = request.headers.get("content-length", "")
-    if not size.isdigit() or int(size) > _MOST_BYTES:
+    if not size.isdigit() or int(size) > _MAX_BYTES:
         raise InputError("the request is too large")
     try:
         value = json.loads(await request.body())

@@ -7,7 +7,6 @@ into one plain script, and the data becomes a script that sets one variable.
 from __future__ import annotations
 
 import base64
-import re
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,8 +16,14 @@ import scipy.sparse as sp
 
 from graphham.errors import InputError
 from graphham.explore.binary_columns import pack, shares
-from graphham.explore.guard import PLOTLY, static_files
-from graphham.explore.queries import Explorer
+from graphham.explore.modules import (
+    PLOTLY,
+    bundle,
+    exported_page,
+    read_modules,
+    static_folder,
+)
+from graphham.explore.queries import NUM_NEAREST, Explorer
 from graphham.readout.neighbors import all_nearest
 from graphham.report.html import script_json
 from graphham.report.plotlyjs import plotly_path
@@ -31,26 +36,8 @@ if TYPE_CHECKING:
 
 # A page without a server holds every node; more than this is too much for a browser to load.
 MAX_NODES = 150_000
-_EXACT_NEAREST = 30_000
-_NEAR = 8
-# In this order every module comes after the ones it imports.
-MODULES = (
-    "dom.js",
-    "wire.js",
-    "source.js",
-    "state.js",
-    "model.js",
-    "paint.js",
-    "gestures.js",
-    "map.js",
-    "hierarchy.js",
-    "ego.js",
-    "panel.js",
-    "table.js",
-    "search.js",
-    "main.js",
-)
-_IMPORT = re.compile(r'^import \{[^}]*\} from "\./[a-z]+\.js";\n', re.MULTILINE)
+# Beyond this many nodes the nearest ones are left out: comparing all pairs takes too long.
+_MAX_NEAREST_NODES = 30_000
 _POLICY = (
     "default-src 'none'; script-src 'self' file: 'unsafe-eval'; style-src 'self' file: "
     "'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'"
@@ -77,12 +64,11 @@ def export_static(run: Run | str | Path, folder: str | Path, graph: Graph | None
             f"most {MAX_NODES:,}; use graphham explore without --export"
         )
     explorer.finish_map()
-    pages = static_files()
     files = {
-        "index.html": _index(pages["index.html"][0].decode()).encode(),
-        "app.css": pages["app.css"][0],
+        "index.html": exported_page(_POLICY).encode(),
+        "app.css": (static_folder() / "app.css").read_bytes(),
         PLOTLY: plotly_path().read_bytes(),
-        "app.js": bundle({name: pages[name][0].decode() for name in MODULES}).encode(),
+        "app.js": bundle(read_modules()).encode(),
         "data.js": f"window.GRAPHHAM = {script_json(_data(explorer))};\n".encode(),
     }
     try:
@@ -101,32 +87,6 @@ def export_static(run: Run | str | Path, folder: str | Path, graph: Graph | None
     return place
 
 
-def bundle(modules: dict[str, str]) -> str:
-    """Put the page's modules together into one plain script.
-
-    Every module's own names live in one scope then, so no two modules may share a name; a test
-    holds them to it.
-    """
-    parts = ['"use strict";\n(() => {\n']
-    for name in MODULES:
-        text = _IMPORT.sub("", modules[name])
-        text = re.sub(r"^export (?=(async )?(function|const|let|class) )", "", text, flags=re.M)
-        if re.search(r"^(import|export)\b", text, re.M):
-            raise ValueError(f"{name} imports or exports in a way that bundle() does not know")
-        parts.append(f"// {name}\n{text}")
-    return "".join([*parts, "})();\n"])
-
-
-def _index(page: str) -> str:
-    head = f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-    page = page.replace('<meta charset="utf-8">', f'<meta charset="utf-8">\n{head}')
-    page = re.sub(r'<link rel="(module)?preload"[^>]*>\n', "", page).replace("static/", "")
-    return page.replace(
-        '<script type="module" src="main.js"></script>',
-        '<script src="data.js" defer></script>\n<script src="app.js" defer></script>',
-    )
-
-
 def _data(explorer: Explorer) -> dict[str, Any]:
     return {
         "overview": {**explorer.overview(), "isLarge": False},
@@ -141,15 +101,15 @@ def _all_points(explorer: Explorer) -> bytes:
 
 
 def _details(explorer: Explorer) -> bytes:
-    """Pack what the server would be asked for: memberships, neighbours, attentions, features."""
+    """Pack what a server would look up: memberships, neighbours, attentions, features."""
     view = explorer.view
     columns: dict[str, Any] = {
         f"membership{level}": shares(member)
         for level, member in enumerate(view.result.memberships, 1)
     }
     meta: dict[str, Any] = {"near": 0}
-    if view.num_nodes <= _EXACT_NEAREST:
-        near, similar = all_nearest(view.run.embedding, _NEAR)
+    if view.num_nodes <= _MAX_NEAREST_NODES:
+        near, similar = all_nearest(view.run.embedding, NUM_NEAREST)
         columns |= {"near": near.astype(np.uint32), "similar": similar}
         meta["near"] = near.shape[1]
     graph = view.graph

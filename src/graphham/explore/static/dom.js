@@ -2,9 +2,9 @@
 
 const HIDDEN_SIGNS = /[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Zl}\p{Zp}]/gu;
 
-/** Shows a person's own text on one line: invisible signs spelled out, long text cut.
+/** Returns a person's own text on one line: invisible signs spelled out, long text cut.
  * @param {unknown} value @param {number} width */
-export function shown(value, width = 90) {
+export function oneLine(value, width = 90) {
   const text = Array.from(String(value).slice(0, 4 * width)).join("");
   const clean = text.replace(HIDDEN_SIGNS, (sign) => (sign === "\u200d" ? sign : "\\u" + (sign.codePointAt(0) || 0).toString(16).padStart(4, "0")));
   const signs = Array.from(clean || "''");
@@ -15,14 +15,14 @@ export function shown(value, width = 90) {
   return signs.slice(0, width - 1 - tail.length).join("").trimEnd() + "…" + tail;
 }
 
-/** Shows text inside a plotly label, which would otherwise read markup in it.
+/** Returns text for a plotly label, which would otherwise read markup in it.
  * @param {unknown} value @param {number} width */
 export function plotText(value, width = 34) {
-  return shown(value, width).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+  return oneLine(value, width).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 }
 
 /** Breaks a plotly label into lines at its spaces. @param {string} text @param {number} width */
-export function wrapped(text, width = 15) {
+export function wrapLines(text, width = 15) {
   const lines = [""];
   for (const word of text.split(" ")) {
     const last = lines[lines.length - 1];
@@ -30,15 +30,6 @@ export function wrapped(text, width = 15) {
     else lines[lines.length - 1] = last ? last + " " + word : word;
   }
   return lines.join("<br>");
-}
-
-/** Hides text that plotly shrank beyond reading; the pointer still shows it. @param {HTMLElement} root */
-export function hideTiny(root, least = 7) {
-  for (const text of /** @type {NodeListOf<SVGTextElement>} */ (root.querySelectorAll(".slicetext"))) {
-    const scale = /scale\(([\d.]+)/.exec(text.getAttribute("transform") || "");
-    const size = parseFloat(text.style.fontSize || "12") * (scale ? Number(scale[1]) : 1);
-    text.style.visibility = size < least ? "hidden" : "visible";
-  }
 }
 
 /** Makes an element. @template {keyof HTMLElementTagNameMap} T @param {T} tag @param {Record<string, any>} props @param {...any} children */
@@ -63,10 +54,10 @@ export const count = (/** @type {number} */ number) => Number(number).toLocaleSt
 export const percent = (/** @type {number} */ share, digits = 0) => (100 * share).toFixed(digits) + "%";
 
 let alertTimer = 0;
-/** Says something the person should not miss. @param {string} text */
-export function say(text) {
+/** Shows something the person should not miss. @param {string} text */
+export function showAlert(text) {
   const box = byId("alert");
-  box.textContent = shown(text, 300);
+  box.textContent = oneLine(text, 300);
   box.hidden = false;
   clearTimeout(alertTimer);
   alertTimer = window.setTimeout(() => (box.hidden = true), 6000);

@@ -1,5 +1,5 @@
 // A node among its neighbours, drawn as a small network.
-import { shown } from "./dom.js";
+import { oneLine } from "./dom.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const WIDTH = 320;
@@ -50,9 +50,9 @@ export function layoutEgo(num, edges) {
 export function drawEgo(node, model, select) {
   const { rows, edges } = node.ego;
   const make = (tag, attributes) => {
-    const one = document.createElementNS(SVG, tag);
-    for (const [k, v] of Object.entries(attributes)) one.setAttribute(k, String(v));
-    return one;
+    const element = document.createElementNS(SVG, tag);
+    for (const [k, v] of Object.entries(attributes)) element.setAttribute(k, String(v));
+    return element;
   };
   const svg = make("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "ego", role: "img", "aria-label": `The node and ${rows.length - 1} of its neighbours` });
   const place = layoutEgo(rows.length, edges);
@@ -63,10 +63,10 @@ export function drawEgo(node, model, select) {
     const info = model.info(row);
     if (!info) return;
     const radius = i === 0 ? 9 : 4 + 4 * Math.sqrt((weights.get(row) || 0) / most);
-    const dot = make("circle", { cx: place.x[i], cy: place.y[i], r: radius, class: i === 0 ? "self" : "", tabindex: 0, role: "button", "aria-label": shown(info.id, 60) });
+    const dot = make("circle", { cx: place.x[i], cy: place.y[i], r: radius, class: i === 0 ? "self" : "", tabindex: 0, role: "button", "aria-label": oneLine(info.id, 60) });
     dot.style.fill = model.group(1, info.groups[0]).color;
     const title = make("title", {});
-    title.textContent = shown(info.id, 60) + (info.title ? " – " + shown(info.title, 80) : "") + " · " + shown(model.group(1, info.groups[0]).name, 50);
+    title.textContent = oneLine(info.id, 60) + (info.title ? " – " + oneLine(info.title, 80) : "") + " · " + oneLine(model.group(1, info.groups[0]).name, 50);
     dot.append(title);
     if (i) {
       dot.addEventListener("click", () => select(row));
@@ -77,7 +77,7 @@ export function drawEgo(node, model, select) {
       const x = place.x[i];
       const anchor = x < 48 ? "start" : x > WIDTH - 48 ? "end" : "middle"; // names stay inside
       const text = make("text", { x: Math.max(4, Math.min(WIDTH - 4, anchor === "start" ? x - radius : anchor === "end" ? x + radius : x)), y: place.y[i] - radius - 3, "text-anchor": anchor });
-      text.textContent = shown(info.id, 16);
+      text.textContent = oneLine(info.id, 16);
       svg.append(text);
     }
   });

@@ -1,19 +1,11 @@
 // The map: WebGL points by plotly, coloured by groups, labels or concentration.
-import { byId, shown, plotText, el, count, percent } from "./dom.js";
-import { groupOf } from "./state.js";
+import { byId, oneLine, plotText, el, count, percent } from "./dom.js";
+import { mixColors } from "./figure_tools.js";
 import { Gestures } from "./gestures.js";
 
-// As in the report: orange is undecided, blue is firm; both show on white and on black.
-const FIRM_SCALE = [[0, "#b84000"], [0.5, "#efa75f"], [1, "#93bee2"]];
-// Boundary marks lie above the chosen group's points, so they come later.
-const ROLES = ["chosen", "boundary", "around", "node"];
+// Boundary marks lie above the selected points, so they come later.
+const ROLES = ["selected", "boundary", "around", "node"];
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-
-/** Mixes two colours; a share of 1 is the second. @param {string} color @param {string} other @param {number} share */
-function mixed(color, other, share) {
-  const part = (text, i) => parseInt(text.slice(i, i + 2), 16);
-  return "#" + [1, 3, 5].map((i) => Math.round(part(color, i) + (part(other, i) - part(color, i)) * share).toString(16).padStart(2, "0")).join("");
-}
 
 export class MapView {
   /** @param {any} model @param {any} state @param {any} actions */
@@ -59,19 +51,19 @@ export class MapView {
   }
 
   /** Runs one change of the plot after another: plotly cannot take two at once. */
-  inTurn(work) {
+  enqueue(work) {
     const next = this.work.then(work);
     this.work = next.catch(() => undefined);
     return next;
   }
 
   /** Draws everything anew: after loading, another colour, another theme. */
-  draw() { return this.inTurn(() => this.drawNow()); }
+  draw() { return this.enqueue(() => this.drawNow()); }
 
   /** Brings group, selection, boundary and node marks up to date; the points stay as they are. */
   refresh() {
-    // A slider asks faster than the map can be drawn: whoever waits already will draw the newest.
-    this.waiting = this.waiting || this.inTurn(async () => {
+    // A slider moves faster than the map can be drawn: the refresh that waits draws the newest state.
+    this.waiting = this.waiting || this.enqueue(async () => {
       await new Promise((done) => setTimeout(done, 0)); // the slider itself moves first
       this.waiting = null;
       await this.refreshNow();
@@ -102,7 +94,7 @@ export class MapView {
       yaxis: { visible: false, range: range && [range[2], range[3]], autorange: !range, scaleanchor: "x" },
     };
     // The notes first: they take their room before the map is measured.
-    this.say(marks);
+    this.describe(marks);
     this.fitted = [this.root.clientWidth, this.root.clientHeight].join("x");
     await Plotly.react(this.root, [...below, ...base, ...overlays], layout, { responsive: false, displayModeBar: false, scrollZoom: false, doubleClick: false });
     if (!range) this.extent = this.root._fullLayout.xaxis.range[1] - this.root._fullLayout.xaxis.range[0];
@@ -110,13 +102,13 @@ export class MapView {
   }
 
   // Plotly keeps the scale of both axes equal by widening one of them when the map changes its size,
-  // so the window of the address is asked for again.
+  // so the window of the address is set again.
   async resize() {
     this.fitted = [this.root.clientWidth, this.root.clientHeight].join("x");
     await Plotly.Plots.resize(this.root);
     const range = this.range();
     if (!range) return;
-    this.isResizing = true; // the address keeps the window that was asked for
+    this.isResizing = true; // the address keeps the window that was set
     await Plotly.relayout(this.root, { "xaxis.range": [range[0], range[1]], "yaxis.range": [range[2], range[3]] });
     this.isResizing = false;
   }
@@ -145,7 +137,7 @@ export class MapView {
     const unknown = [];
     for (let i = 0; i < codes.length; i++) (codes[i] < 0 ? unknown : members[codes[i]]).push(i);
     const traces = [];
-    if (unknown.length) traces.push(this.points(unknown, { size: this.pointSize, color: "#9aa0a6", opacity: 0.5 }, "no label"));
+    if (unknown.length) traces.push(this.points(unknown, { size: this.pointSize, color: overview.colors.unknown, opacity: 0.5 }, "no label"));
     members.forEach((m, code) => {
       if (m.length) traces.push(this.points(m, { size: this.pointSize, color: classes[code].color, opacity: 0.85 }, plotText(classes[code].name)));
     });
@@ -157,7 +149,7 @@ export class MapView {
     const { firm } = this.model.points;
     const q = this.model.overview.firm;
     const all = Array.from(firm, (_, i) => i);
-    return this.points(all, { size: this.pointSize, color: Array.from(firm), colorscale: FIRM_SCALE, cmin: q[1], cmax: q[75] + 1e-9, opacity: 0.9, colorbar: { title: { text: "concentration" }, thickness: 10, len: 0.5 } }, "nodes");
+    return this.points(all, { size: this.pointSize, color: Array.from(firm), colorscale: this.model.overview.colors.firm, cmin: q[1], cmax: q[75] + 1e-9, opacity: 0.9, colorbar: { title: { text: "concentration" }, thickness: 10, len: 0.5 } }, "nodes");
   }
 
   densityTrace() {
@@ -176,23 +168,23 @@ export class MapView {
     const ring = { line: { color: css("--mark"), width: 1.4 } };
     const marker = {
       boundary: this.isCrowded ? { size: this.pointSize } : { ...ring, size: this.pointSize + 3 },
-      chosen: { size: this.pointSize + 1 },
+      selected: { size: this.pointSize + 1 },
       around: { size: this.pointSize + 5, line: { color: css("--accent"), width: 2 } },
       node: { size: 15, line: { color: css("--mark"), width: 3 } },
     }[role];
     return { type: this.pointType, mode: "markers", name: role, x: part.x, y: part.y, marker: { ...marker, color, opacity: 1 }, hoverinfo: "none" };
   }
 
-  /** What stands out at the moment: the chosen nodes, boundary nodes, neighbours, the node. */
+  /** What stands out at the moment: the selected nodes, boundary nodes, neighbours, the node. */
   marks() {
     const { model, state } = this;
     const { bar: percentage, color: by } = state.values;
-    const chosen = this.actions.chosen();
+    const selected = this.actions.selection();
     const bar = percentage > 0 ? model.barAt(percentage) : -1;
     const edge = [];
     if (bar >= 0) {
       const { firm } = model.points;
-      const among = chosen ? chosen.indices : firm.keys();
+      const among = selected ? selected.indices : firm.keys();
       for (const i of among) if (firm[i] <= bar) edge.push(i);
     }
     const place = (indices) => {
@@ -200,25 +192,25 @@ export class MapView {
       return { x: Float32Array.from(indices, (i) => x[i]), y: Float32Array.from(indices, (i) => y[i]), rows: Uint32Array.from(indices, (i) => row[i]) };
     };
     const infos = (rows) => {
-      const found = rows.map((r) => model.info(r)).filter(Boolean);
-      return { x: found.map((f) => f.x), y: found.map((f) => f.y), rows: Uint32Array.from(found, (f) => f.row) };
+      const known = rows.map((r) => model.info(r)).filter(Boolean);
+      return { x: known.map((n) => n.x), y: known.map((n) => n.y), rows: Uint32Array.from(known, (n) => n.row) };
     };
     const node = this.actions.node();
     const clear = "rgba(0,0,0,0)";
     return {
-      chosen, edge,
+      selected, edge,
       // Where thousands overlap, faint points add up to firm ones: those fade by their colour.
-      opacity: chosen ? (by === "firm" ? 0.08 : 0.5) : by === "firm" ? 0.9 : 0.85,
+      opacity: selected ? (by === "firm" ? 0.08 : 0.5) : by === "firm" ? 0.9 : 0.85,
       // In the order of ROLES.
-      parts: [place(chosen ? chosen.indices : []), place(edge), infos(node ? node.ego.rows.slice(1) : []), infos(node ? [node.row] : [])],
-      colors: [chosen && chosen.color ? chosen.color : css("--accent"), this.isCrowded ? css("--mark") : clear, clear, clear],
+      parts: [place(selected ? selected.indices : []), place(edge), infos(node ? node.ego.rows.slice(1) : []), infos(node ? [node.row] : [])],
+      colors: [selected && selected.color ? selected.color : css("--accent"), this.isCrowded ? css("--mark") : clear, clear, clear],
     };
   }
 
-  /** Colour of a class, pale while other nodes are chosen. */
-  colorOf(i, { chosen }) {
+  /** Colour of a class, pale while other nodes are selected. */
+  colorOf(i, { selected }) {
     const color = this.colors[i];
-    return chosen && typeof color === "string" ? mixed(color, css("--paper"), 0.78) : color;
+    return selected && typeof color === "string" ? mixColors(color, css("--paper"), 0.78) : color;
   }
 
   async refreshNow() {
@@ -241,16 +233,16 @@ export class MapView {
       "marker.opacity": each(() => opacity, () => 1),
       "marker.color": each((t) => this.colorOf(t - this.firstBase, marks), (i) => colors[i]),
     }, traces);
-    this.say(marks);
+    this.describe(marks);
   }
 
-  /** Says in words what the map shows. */
-  say({ chosen, edge }) {
+  /** Puts into words what the map shows. */
+  describe({ selected, edge }) {
     const { model, state } = this;
     const percentage = state.values.bar;
-    this.root.dataset.chosen = String(chosen ? chosen.indices.length : 0);
+    this.root.dataset.selected = String(selected ? selected.indices.length : 0);
     this.root.dataset.boundary = String(edge.length);
-    byId("barnote").textContent = percentage > 0 ? `least firm ${percentage}%: ${count(edge.length)} nodes${chosen ? " here" : ""}` : "off";
+    byId("barnote").textContent = percentage > 0 ? `least firm ${percentage}%: ${count(edge.length)} nodes${selected ? " here" : ""}` : "off";
     const note = model.isWhole ? "" : ` Drawn: ${count(model.size)} of ${count(this.windowTotal || model.overview.numNodes)} nodes${this.windowTotal ? " in this window" : ", a fixed sample over the density of all"}.`;
     byId("mapnote").textContent = this.mapNote + note;
   }
@@ -259,7 +251,7 @@ export class MapView {
 
   /** Shows another part of the map. */
   show(x, y) {
-    return this.inTurn(() => Plotly.relayout(this.root, { "xaxis.range": x, "yaxis.range": y }));
+    return this.enqueue(() => Plotly.relayout(this.root, { "xaxis.range": x, "yaxis.range": y }));
   }
 
   listen() {
@@ -273,7 +265,7 @@ export class MapView {
     new ResizeObserver(() => {
       if (this.fitted === [this.root.clientWidth, this.root.clientHeight].join("x")) return;
       clearTimeout(timer);
-      timer = window.setTimeout(() => this.inTurn(() => this.resize()), 60);
+      timer = window.setTimeout(() => this.enqueue(() => this.resize()), 60);
     }).observe(this.root);
     const tip = byId("tip");
     const rowOf = (point) => (this.rows[point.curveNumber] ? this.rows[point.curveNumber][point.pointNumber] : undefined);
@@ -282,9 +274,9 @@ export class MapView {
       hovered = row;
       const info = row === undefined ? null : this.model.info(row);
       if (!info) return;
-      const lines = info.groups.map((g, l) => el("div", {}, el("span", { className: "swatch", style: { background: this.model.group(l + 1, g).color } }), shown(this.model.group(l + 1, g).name, 40)));
-      const label = info.label >= 0 ? el("div", { className: "note" }, "label: " + shown(this.model.overview.labels[info.label].name, 40)) : null;
-      tip.replaceChildren(el("b", {}, shown(info.id, 60)), info.title ? el("div", {}, shown(info.title, 90)) : "", ...lines, label || "", el("div", { className: "note" }, `concentration ${info.firm.toFixed(3)}, firmer than ${percent(this.model.firmerThan(info.firm))}`));
+      const lines = info.groups.map((g, l) => el("div", {}, el("span", { className: "swatch", style: { background: this.model.group(l + 1, g).color } }), oneLine(this.model.group(l + 1, g).name, 40)));
+      const label = info.label >= 0 ? el("div", { className: "note" }, "label: " + oneLine(this.model.overview.labels[info.label].name, 40)) : null;
+      tip.replaceChildren(el("b", {}, oneLine(info.id, 60)), info.title ? el("div", {}, oneLine(info.title, 90)) : "", ...lines, label || "", el("div", { className: "note" }, `concentration ${info.firm.toFixed(3)}, firmer than ${percent(this.model.firmerThan(info.firm))}`));
       const box = this.root.getBoundingClientRect();
       const x = event.event.clientX - box.left;
       tip.style.left = (x > box.width - 310 ? Math.max(4, x - 310) : x + 14) + "px";
@@ -338,10 +330,10 @@ export class MapView {
       this.windowTotal = 0;
       this.model.setPoints(await this.model.source.points());
     } else {
-      const found = await this.model.source.window(...range);
-      if (!found) return;
-      this.windowTotal = found.meta.total;
-      this.model.setPoints(found);
+      const points = await this.model.source.window(...range);
+      if (!points) return;
+      this.windowTotal = points.meta.total;
+      this.model.setPoints(points);
     }
     await this.draw();
     this.actions.pointsChanged();
@@ -352,12 +344,10 @@ export class MapView {
     byId("pan").setAttribute("aria-pressed", String(mode === "pan"));
     byId("lasso").setAttribute("aria-pressed", String(mode === "lasso"));
     this.root.dataset.mode = mode;
-    await this.inTurn(() => Plotly.relayout(this.root, { dragmode: this.dragMode }));
+    await this.enqueue(() => Plotly.relayout(this.root, { dragmode: this.dragMode }));
   }
 
   whole() {
-    return this.inTurn(() => Plotly.relayout(this.root, { "xaxis.autorange": true, "yaxis.autorange": true }));
+    return this.enqueue(() => Plotly.relayout(this.root, { "xaxis.autorange": true, "yaxis.autorange": true }));
   }
 }
-
-export const chosenGroup = (state) => (state.values.group ? groupOf(state.values.group) : null);

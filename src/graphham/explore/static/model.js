@@ -1,19 +1,11 @@
 // The run as the page knows it: overview, the nodes that are drawn, and a few others by row.
-
-/** Returns a colour that shows on black: as it is, or lighter. @param {string} color */
-export function lightened(color) {
-  const parts = [1, 3, 5].map((i) => parseInt(color.slice(i, i + 2), 16));
-  const bright = (0.3 * parts[0] + 0.59 * parts[1] + 0.11 * parts[2]) / 255;
-  if (bright >= 0.42) return color;
-  const share = (0.42 - bright) / (1 - bright);
-  return "#" + parts.map((v) => Math.round(v + (255 - v) * share).toString(16).padStart(2, "0")).join("");
-}
+import { lightenColor } from "./figure_tools.js";
 
 export class Model {
   /** @param {any} source @param {any} overview @param {any} points */
   constructor(source, overview, points) {
     this.source = source;
-    this.known = new Map();
+    this.infoByRow = new Map();
     this.isDark = document.documentElement.dataset.theme === "dark";
     this.setOverview(overview);
     this.setPoints(points);
@@ -27,32 +19,31 @@ export class Model {
    * @param {boolean} isDark */
   setTheme(isDark) {
     this.isDark = isDark;
-    for (const one of [...this.levels.flat(), ...this.overview.labels]) {
-      one.plain = one.plain || one.color;
-      one.color = isDark ? lightened(one.plain) : one.plain;
+    for (const entry of [...this.levels.flat(), ...this.overview.labels]) {
+      entry.plain = entry.plain || entry.color;
+      entry.color = isDark ? lightenColor(entry.plain) : entry.plain;
     }
   }
   setPoints(points) {
     this.points = points.columns;
-    this.total = points.meta.total;
     this.isWhole = this.points.row.length === this.overview.numNodes;
-    this.place = this.isWhole ? null : new Map(Array.from(this.points.row, (r, i) => [r, i]));
+    this.positions = this.isWhole ? null : new Map(Array.from(this.points.row, (r, i) => [r, i]));
   }
   get size() { return this.points.row.length; }
   /** Position of a row among the drawn points, -1 if it is not drawn. */
-  at(row) {
+  position(row) {
     if (this.isWhole) return row;
-    return this.place.has(row) ? this.place.get(row) : -1;
+    return this.positions.has(row) ? this.positions.get(row) : -1;
   }
-  learn(about) {
-    about.row.forEach((row, i) => {
-      this.known.set(row, { row, id: about.id[i], title: about.title[i], groups: about.groups.map((g) => g[i]), label: about.label[i], firm: about.firm[i], x: about.x[i], y: about.y[i] });
+  addInfo(info) {
+    info.row.forEach((row, i) => {
+      this.infoByRow.set(row, { row, id: info.id[i], title: info.title[i], groups: info.groups.map((g) => g[i]), label: info.label[i], firm: info.firm[i], x: info.x[i], y: info.y[i] });
     });
   }
-  /** What is known about a row. */
+  /** Id, title, groups, label, concentration and place of a row, if the page has them. */
   info(row) {
-    const i = this.at(row);
-    if (i < 0 || i === undefined || i >= this.size) return this.known.get(row);
+    const i = this.position(row);
+    if (i < 0 || i === undefined || i >= this.size) return this.infoByRow.get(row);
     const c = this.points;
     return { row, id: c.id.get(i), title: c.title ? c.title.get(i) : "", groups: this.levels.map((_, l) => c["group" + (l + 1)][i]), label: c.label[i], firm: c.firm[i], x: c.x[i], y: c.y[i] };
   }

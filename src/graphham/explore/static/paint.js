@@ -1,6 +1,7 @@
 // The first picture of the map, painted before plotly is there: plotly takes a second to start, and
 // a person who waits for the map should see it meanwhile.
 import { byId } from "./dom.js";
+import { mixColors } from "./figure_tools.js";
 
 /** Loads plotly, which the page needs for everything that zooms. @returns {Promise<void>} */
 export function loadPlotly() {
@@ -14,7 +15,7 @@ export function loadPlotly() {
 }
 
 /** Lets the browser show what it has; a page in the background shows nothing and must not wait. */
-export function breathe() {
+export function nextFrame() {
   return new Promise((done) => {
     requestAnimationFrame(() => setTimeout(done, 0));
     setTimeout(done, 150);
@@ -46,19 +47,20 @@ export function paintFirst(model, color, range) {
   const zoom = Math.min(width / (x1 - x0 || 1), height / (y1 - y0 || 1)) * (range ? 1 : 0.94);
   const classes = color === "label" ? model.overview.labels : model.levels[Number(color) - 1];
   const codes = color === "label" ? model.points.label : model.points["group" + color];
-  const q = model.overview.firm;
+  const { firm: q, colors } = model.overview;
+  // A straight line between the ends of the map's scale is enough for a second.
+  const ramp = Array.from({ length: 65 }, (_, i) => mixColors(colors.firm[0][1], colors.firm[colors.firm.length - 1][1], i / 64));
   const size = x.length < 4000 ? 5 : 3;
   pen.globalAlpha = 0.85;
   for (let i = 0; i < x.length; i++) {
-    // A straight line between the ends of the map's scale is enough for a second.
-    const t = codes ? 0 : Math.max(0, Math.min(1, (firm[i] - q[1]) / (q[75] - q[1] || 1)));
-    pen.fillStyle = codes ? (codes[i] < 0 ? "#9aa0a6" : classes[codes[i]].color) : `rgb(${184 - 37 * t},${64 + 126 * t},${226 * t})`;
+    const share = codes ? 0 : Math.max(0, Math.min(1, (firm[i] - q[1]) / (q[75] - q[1] || 1)));
+    pen.fillStyle = codes ? (codes[i] < 0 ? colors.unknown : classes[codes[i]].color) : ramp[Math.round(share * (ramp.length - 1))];
     pen.fillRect(width / 2 + (x[i] - (x0 + x1) / 2) * zoom - size / 2, height / 2 - (y[i] - (y0 + y1) / 2) * zoom - size / 2, size, size);
   }
   map.append(canvas);
 }
 
 /** Takes the first picture away once the real map is drawn. */
-export function unpaint() {
+export function removePaint() {
   for (const canvas of document.querySelectorAll("canvas.first")) canvas.remove();
 }

@@ -1,5 +1,5 @@
 // The panel on the right: one node, one group, or how to begin.
-import { byId, shown, el, count, percent, say } from "./dom.js";
+import { byId, oneLine, el, count, percent, showAlert } from "./dom.js";
 import { drawEgo } from "./ego.js";
 import { groupOf } from "./state.js";
 
@@ -14,7 +14,7 @@ export class PanelView {
 
   draw() {
     const node = this.actions.node();
-    const parts = node ? this.node(node) : this.state.values.group ? this.group(this.state.values.group) : this.actions.chosen() ? this.selection(this.actions.chosen()) : this.start();
+    const parts = node ? this.node(node) : this.state.values.group ? this.group(this.state.values.group) : this.actions.selection() ? this.selection(this.actions.selection()) : this.start();
     this.root.replaceChildren(...parts.filter(Boolean));
     this.root.scrollTop = 0;
   }
@@ -22,11 +22,11 @@ export class PanelView {
   nodeLink(row, fallback) {
     const info = this.model.info(row);
     const id = info ? info.id : fallback;
-    return el("button", { className: "link", type: "button", "data-row": row, title: info && info.title ? shown(info.title, 120) : null, onclick: () => this.actions.selectNode(row) }, shown(id, 48));
+    return el("button", { className: "link", type: "button", "data-row": row, title: info && info.title ? oneLine(info.title, 120) : null, onclick: () => this.actions.selectNode(row) }, oneLine(id, 48));
   }
   groupLink(level, group) {
     const g = this.model.group(level, group);
-    return el("span", { className: "named" }, el("span", { className: "swatch", style: { background: g.color } }), el("button", { className: "link", type: "button", onclick: () => this.actions.selectGroup(`${level}-${group}`) }, shown(g.name, 60)));
+    return el("span", { className: "named" }, el("span", { className: "swatch", style: { background: g.color } }), el("button", { className: "link", type: "button", onclick: () => this.actions.selectGroup(`${level}-${group}`) }, oneLine(g.name, 60)));
   }
   meter(label, share, text, color) {
     const fill = el("i", { style: { width: percent(Math.max(0, Math.min(1, share)), 1) } });
@@ -49,34 +49,34 @@ export class PanelView {
     ];
   }
 
-  /** Says which groups the chosen nodes are in. */
-  selection(chosen) {
+  /** Which groups the selected nodes are in. */
+  selection(selected) {
     const { model } = this;
-    const size = chosen.size || this.actions.total || chosen.indices.length;
-    const drawn = chosen.indices.length < size ? ` The shares below are of the ${count(chosen.indices.length)} that are drawn.` : "";
+    const size = selected.size || this.actions.numSelected || selected.indices.length;
+    const drawn = selected.indices.length < size ? ` The shares below are of the ${count(selected.indices.length)} that are drawn.` : "";
     const parts = model.levels.map((groups, l) => {
       const sizes = groups.map(() => 0);
-      for (const i of chosen.indices) sizes[model.points["group" + (l + 1)][i]]++;
+      for (const i of selected.indices) sizes[model.points["group" + (l + 1)][i]]++;
       const order = sizes.map((n, g) => [n, g]).filter(([n]) => n).sort((a, b) => b[0] - a[0]).slice(0, 8);
-      return [el("h3", {}, `Level ${l + 1}`), ...order.map(([n, g]) => this.meter(this.groupLink(l + 1, g), n / chosen.indices.length, percent(n / chosen.indices.length), groups[g].color))];
+      return [el("h3", {}, `Level ${l + 1}`), ...order.map(([n, g]) => this.meter(this.groupLink(l + 1, g), n / selected.indices.length, percent(n / selected.indices.length), groups[g].color))];
     });
     return [
       el("p", { className: "crumb" }, "Selection"),
-      el("h2", {}, chosen.title === "Selection" ? "Nodes inside the lasso" : chosen.title),
+      el("h2", {}, selected.title === "Selection" ? "Nodes inside the lasso" : selected.title),
       el("p", {}, `${count(size)} nodes, ${percent(size / Math.max(1, model.overview.numNodes), 1)} of all.${drawn}`),
       ...parts.reverse().flat(),
       el("p", { className: "note" }, "The table below exports all of them; in a notebook, model.selection() returns them."),
     ];
   }
 
-  /** Says what the colours of the map mean. */
+  /** What the colours of the map mean. */
   legend() {
     const color = this.state.values.color;
     if (color === "firm") return [el("h3", {}, "Colours"), el("p", {}, "From orange, the undecided nodes, to blue, the firm half.")];
     const isLabel = color === "label";
     const classes = isLabel ? this.model.overview.labels : this.model.levels[Number(color) - 1] || [];
     const sizes = classes.map((c, i) => [isLabel ? -i : c.size, i]).sort((a, b) => b[0] - a[0]).slice(0, 60);
-    const name = (i) => shown(classes[i].name, 40);
+    const name = (i) => oneLine(classes[i].name, 40);
     const line = ([, i]) => el("li", {}, isLabel
       ? el("span", { className: "named" }, el("span", { className: "swatch", style: { background: classes[i].color } }), el("button", { className: "link", type: "button", onclick: () => this.actions.selectAttribute("label", i) }, name(i)))
       : this.groupLink(Number(color), i));
@@ -95,14 +95,14 @@ export class PanelView {
     const below = this.model.children(level, group).sort((a, b) => b.size - a.size);
     return [
       el("p", { className: "crumb" }, `Group of level ${level}`, parent == null ? "" : " in ", parent == null ? "" : this.groupLink(level + 1, parent)),
-      el("h2", { id: "groupname" }, el("span", { className: "swatch", style: { background: g.color } }), shown(g.name, 200)),
-      el("p", {}, `${count(g.size)} nodes, ${percent(g.share, 1)} of all.`, g.label == null ? "" : ` ${percent(g.purity)} are labelled ${shown(g.label, 60)}.`),
+      el("h2", { id: "groupname" }, el("span", { className: "swatch", style: { background: g.color } }), oneLine(g.name, 200)),
+      el("p", {}, `${count(g.size)} nodes, ${percent(g.share, 1)} of all.`, g.label == null ? "" : ` ${percent(g.purity)} are labelled ${oneLine(g.label, 60)}.`),
       this.renameForm(level, group, g.name),
-      elsewhere.length ? el("p", { className: "note" }, "Some nodes sit elsewhere: " + elsewhere.map(([n, i]) => `${count(n)} in ${shown(this.model.group(level + 1, i).name, 40)}`).join(", ")) : null,
+      elsewhere.length ? el("p", { className: "note" }, "Some nodes sit elsewhere: " + elsewhere.map(([n, i]) => `${count(n)} in ${oneLine(this.model.group(level + 1, i).name, 40)}`).join(", ")) : null,
       below.length ? el("h3", {}, "Made of") : null,
       ...below.map((c) => this.meter(this.groupLink(c.level, c.group), c.size / Math.max(1, g.size), count(c.size), c.color)),
       g.features.length ? el("h3", {}, "Typical features (times as often as overall)") : null,
-      ...g.features.toSorted((a, b) => b.lift - a.lift).map((f) => this.meter(el("span", { title: `${percent(f.share)} of the members have it` }, shown(f.name, 50)), f.lift / strongest, "×" + f.lift.toFixed(1))),
+      ...g.features.toSorted((a, b) => b.lift - a.lift).map((f) => this.meter(el("span", { title: `${percent(f.share)} of the members have it` }, oneLine(f.name, 50)), f.lift / strongest, "×" + f.lift.toFixed(1))),
       g.typical.length ? el("h3", {}, "Typical nodes") : null,
       el("ol", { className: "plain" }, ...g.typical.map((n) => el("li", {}, this.nodeLink(n.row, n.id)))),
       g.boundary.length ? el("h3", {}, "Boundary nodes") : null,
@@ -119,7 +119,7 @@ export class PanelView {
       try {
         await this.actions.rename(level, group, input.value);
       } catch (error) {
-        say(error.message);
+        showAlert(error.message);
       }
     } }, input, " ", el("button", { type: "submit" }, "Keep name"));
     const button = el("button", { type: "button", id: "renamebutton", onclick: () => { form.hidden = false; button.hidden = true; input.focus(); input.select(); } }, "Rename");
@@ -128,17 +128,17 @@ export class PanelView {
 
   node(node) {
     const info = this.model.info(node.row);
-    const label = info.label >= 0 ? ` Label: ${shown(this.model.overview.labels[info.label].name, 60)}.` : "";
+    const label = info.label >= 0 ? ` Label: ${oneLine(this.model.overview.labels[info.label].name, 60)}.` : "";
     const own = this.model.group(1, info.groups[0]);
     const has = new Set(node.features);
     const shared = own.features.filter((f) => has.has(f.name));
     return [
       el("p", { className: "crumb" }, "Node"),
-      el("h2", { id: "nodename" }, shown(info.id, 200)),
-      info.title ? el("p", {}, shown(info.title, 300)) : null,
+      el("h2", { id: "nodename" }, oneLine(info.id, 200)),
+      info.title ? el("p", {}, oneLine(info.title, 300)) : null,
       el("p", {}, `${node.degree == null ? "" : count(node.degree) + " neighbours. "}Concentration ${info.firm.toFixed(3)}, firmer than ${percent(this.model.firmerThan(info.firm))} of all nodes.${label}`),
       ...node.memberships.flatMap((row, l) => this.membership(node, info, row, l + 1)),
-      ...this.listening(node),
+      ...this.attentionTable(node),
       node.ego.rows.length > 1 ? el("h3", {}, `Among its neighbours${node.ego.total > node.ego.rows.length ? ` (the ${node.ego.rows.length - 1} weightiest)` : ""}`) : null,
       node.ego.rows.length > 1 ? drawEgo(node, this.model, (row) => this.actions.selectNode(row)) : null,
       node.near.rows.length ? el("h3", {}, "Nearest nodes in the embedding") : null,
@@ -147,7 +147,7 @@ export class PanelView {
         return el("li", {}, other ? el("span", { className: "swatch", style: { background: this.model.group(1, other.groups[0]).color, "margin-top": ".35em" } }) : "", this.nodeLink(row), el("span", { className: "v" }, node.near.similar[i].toFixed(3)));
       })),
       shared.length ? el("h3", {}, "Features it shares with its fine group") : null,
-      el("p", {}, ...shared.map((f) => el("span", { className: "tag" }, `${shown(f.name, 40)} ×${f.lift.toFixed(1)}`))),
+      el("p", {}, ...shared.map((f) => el("span", { className: "tag" }, `${oneLine(f.name, 40)} ×${f.lift.toFixed(1)}`))),
     ];
   }
 
@@ -164,11 +164,11 @@ export class PanelView {
     return out;
   }
 
-  /** Says what draws the node towards its second group. */
+  /** What draws the node towards its second group. */
   pull(node, level, own, rival, row) {
     const layer = node.layers[level - 1];
     /** @type {any[]} */
-    const text = [`Between ${shown(this.model.group(level, own).name, 40)} (${percent(row[own])}) and ${shown(this.model.group(level, rival).name, 40)} (${percent(row[rival])}).`];
+    const text = [`Between ${oneLine(this.model.group(level, own).name, 40)} (${percent(row[own])}) and ${oneLine(this.model.group(level, rival).name, 40)} (${percent(row[rival])}).`];
     if (!layer) return text;
     const around = layer.rows.map((r, i) => ({ row: r, weight: layer.weight[i], info: this.model.info(r) })).filter((n) => n.row !== node.row && n.info);
     const total = around.reduce((sum, n) => sum + n.weight, 0) || 1;
@@ -181,7 +181,7 @@ export class PanelView {
     return text;
   }
 
-  listening(node) {
+  attentionTable(node) {
     if (node.pending) return [el("p", { className: "note" }, "Attentions are being computed…")];
     if (!node.layers.length) return this.model.overview.attentionNote ? [el("p", { className: "note" }, this.model.overview.attentionNote)] : [];
     const number = Math.min(Math.max(1, this.state.values.layer), node.layers.length);

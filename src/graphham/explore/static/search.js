@@ -1,5 +1,5 @@
 // Search by id, title, label or feature.
-import { byId, shown, el, count, say } from "./dom.js";
+import { byId, oneLine, el, count, showAlert } from "./dom.js";
 
 export class SearchView {
   /** @param {any} model @param {any} state @param {any} actions */
@@ -7,7 +7,7 @@ export class SearchView {
     this.model = model;
     this.actions = actions;
     this.input = /** @type {HTMLInputElement} */ (byId("search"));
-    this.list = byId("found");
+    this.list = byId("results");
     this.at = -1;
     this.turn = 0;
     let timer = 0;
@@ -26,19 +26,19 @@ export class SearchView {
     const text = this.input.value;
     if (!text.trim()) return this.close();
     try {
-      const found = await this.model.source.search(text);
-      if (turn === this.turn) this.show(found); // a slow answer must not replace a newer one
+      const results = await this.model.source.search(text);
+      if (turn === this.turn) this.show(results); // a slow response must not replace a newer one
     } catch (error) {
-      say(error.message);
+      showAlert(error.message);
     }
   }
 
-  show(found) {
-    this.model.learn(found.nodes);
-    const item = (children, run) => el("li", { role: "option", "aria-selected": "false", onclick: () => { this.close(); run(); } }, ...children);
+  show({ nodes, attributes }) {
+    this.model.addInfo(nodes);
+    const option = (children, run) => el("li", { role: "option", "aria-selected": "false", onclick: () => { this.close(); run(); } }, ...children);
     const items = [
-      ...found.nodes.row.map((row, i) => item([el("b", {}, shown(found.nodes.id[i], 60)), found.nodes.title[i] ? el("small", {}, " " + shown(found.nodes.title[i], 80)) : ""], () => this.actions.selectNode(row))),
-      ...found.attributes.map((a) => item([`${a.kind} `, el("b", {}, shown(a.name, 60)), el("small", {}, ` ${count(a.count)} nodes`)], () => this.actions.selectAttribute(a.kind, a.code, a.name))),
+      ...nodes.row.map((row, i) => option([el("b", {}, oneLine(nodes.id[i], 60)), nodes.title[i] ? el("small", {}, " " + oneLine(nodes.title[i], 80)) : ""], () => this.actions.selectNode(row))),
+      ...attributes.map((a) => option([`${a.kind} `, el("b", {}, oneLine(a.name, 60)), el("small", {}, ` ${count(a.count)} nodes`)], () => this.actions.selectAttribute(a.kind, a.code))),
     ];
     this.list.replaceChildren(...(items.length ? items : [el("li", {}, "Nothing found")]));
     this.list.hidden = false;
@@ -54,7 +54,7 @@ export class SearchView {
     if (!step || !items.length) return;
     event.preventDefault();
     this.at = (this.at + step + items.length) % items.length;
-    items.forEach((one, i) => one.setAttribute("aria-selected", String(i === this.at)));
+    items.forEach((item, i) => item.setAttribute("aria-selected", String(i === this.at)));
     items[this.at].scrollIntoView({ block: "nearest" });
   }
 

@@ -1,27 +1,27 @@
-// Where answers come from: the local server, or the data inside a static copy.
-import { unpack } from "./wire.js";
+// Where responses come from: the local server, or the data inside a static copy.
+import { unpack } from "./binary_columns.js";
 
-/** Asks the server on this machine. */
+/** Sends requests to the server on this machine. */
 export class ServerSource {
   canRename = true;
   formats = ["csv", "parquet"];
 
-  async ask(path, options = {}) {
+  async request(path, options = {}) {
     const response = await fetch(path, options);
     if (!response.ok) {
-      const found = await response.json().catch(() => ({}));
-      throw new Error(found.error || "the server answered " + response.status);
+      const body = await response.json().catch(() => ({}));
+      throw new Error(body.error || "the server answered " + response.status);
     }
     return response;
   }
   async json(path, options) {
-    return (await this.ask(path, options)).json();
+    return (await this.request(path, options)).json();
   }
   async binary(path) {
-    return (await this.ask(path)).arrayBuffer();
+    return (await this.request(path)).arrayBuffer();
   }
   post(path, body) {
-    return this.ask(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+    return this.request(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
   }
   overview() { return this.json("api/overview"); }
   mapState() { return this.json("api/map"); }
@@ -33,11 +33,11 @@ export class ServerSource {
   search(text) { return this.json("api/search?q=" + encodeURIComponent(text)); }
   async attribute(kind, code) { return new Uint32Array(await this.binary(`api/attribute?kind=${kind}&code=${code}`)); }
   async rename(level, group, name) { return (await this.post("api/rename", { level, group, name })).json(); }
-  async choose(asked) { return (await this.post("api/selection", asked)).json(); }
-  async exportRows(rows, format, asked) { return (await this.post("api/export", Object.keys(asked).length ? { ...asked, format } : { rows: Array.from(rows), format })).blob(); }
+  async select(selection) { return (await this.post("api/selection", selection)).json(); }
+  async exportRows(rows, format, selection) { return (await this.post("api/export", Object.keys(selection).length ? { ...selection, format } : { rows: Array.from(rows), format })).blob(); }
 }
 
-/** Answers from what the static copy holds; the same questions, without a server. */
+/** Looks things up in the data of a static copy: the same queries, without a server. */
 export class StaticSource {
   canRename = false;
   formats = ["csv"];
@@ -45,20 +45,20 @@ export class StaticSource {
   /** @param {any} data */
   constructor(data) {
     const bytes = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer;
-    this.head = data.overview;
-    this.shown = unpack(bytes(data.points));
-    this.detail = unpack(bytes(data.details));
+    this.summary = data.overview;
+    this.nodes = unpack(bytes(data.points));
+    this.details = unpack(bytes(data.details));
   }
-  async overview() { return this.head; }
-  async mapState() { return { isFinal: true, note: this.head.map.note }; }
-  async points() { return this.shown; }
+  async overview() { return this.summary; }
+  async mapState() { return { isFinal: true, note: this.summary.map.note }; }
+  async points() { return this.nodes; }
   async density() { return null; }
   async window() { return null; }
-  async choose() { return null; }
+  async select() { return null; }
 
-  about(rows) {
-    const c = this.shown.columns;
-    const levels = this.head.levels.map((_, l) => "group" + (l + 1));
+  nodeInfo(rows) {
+    const c = this.nodes.columns;
+    const levels = this.summary.levels.map((_, l) => "group" + (l + 1));
     const pick = (values) => rows.map((r) => values[r]);
     return {
       row: rows, id: rows.map((r) => c.id.get(r)), title: rows.map((r) => (c.title ? c.title.get(r) : "")),
@@ -66,8 +66,8 @@ export class StaticSource {
     };
   }
   async node(row) {
-    const d = this.detail.columns;
-    const memberships = this.head.levels.map((groups, l) => {
+    const d = this.details.columns;
+    const memberships = this.summary.levels.map((groups, l) => {
       const k = groups.length;
       return Array.from(d["membership" + (l + 1)].subarray(row * k, (row + 1) * k), (v) => v / 65535);
     });
@@ -78,8 +78,8 @@ export class StaticSource {
       const part = (name) => order.map((i) => d[`${name}_${l}`][i] / 65535);
       layers.push({ rows: order.map((i) => d[`indices_${l}`][i]), node: part("node"), group: part("group"), weight: part("weight") });
     }
-    const near = d.near ? Array.from(d.near.subarray(row * this.detail.meta.near, (row + 1) * this.detail.meta.near)) : [];
-    const similar = d.near ? Array.from(d.similar.subarray(row * this.detail.meta.near, (row + 1) * this.detail.meta.near)) : [];
+    const near = d.near ? Array.from(d.near.subarray(row * this.details.meta.near, (row + 1) * this.details.meta.near)) : [];
+    const similar = d.near ? Array.from(d.similar.subarray(row * this.details.meta.near, (row + 1) * this.details.meta.near)) : [];
     const around = d.indptr ? Array.from(d.indices.subarray(d.indptr[row], d.indptr[row + 1])) : [];
     const ranked = layers.length ? layers[0].rows : around;
     const rows = [row, ...ranked.filter((r) => r !== row).slice(0, 48)];
@@ -95,39 +95,39 @@ export class StaticSource {
     const features = [];
     if (d.feature_indptr) for (let e = d.feature_indptr[row]; e < d.feature_indptr[row + 1]; e++) features.push(d.feature_names.get(d.feature_indices[e]));
     const used = [...new Set([row, ...near, ...rows, ...layers.flatMap((v) => v.rows)])];
-    return { row, memberships, degree: d.indptr ? around.length : null, near: { rows: near, similar }, layers, features, ego: { rows, edges, total: ranked.length }, about: this.about(used) };
+    return { row, memberships, degree: d.indptr ? around.length : null, near: { rows: near, similar }, layers, features, ego: { rows, edges, total: ranked.length }, info: this.nodeInfo(used) };
   }
   async find(id) {
-    const ids = this.shown.columns.id;
+    const ids = this.nodes.columns.id;
     for (let i = 0; i < ids.length; i++) if (ids.get(i) === id) return i;
     return -1;
   }
   async search(text) {
-    const wanted = text.trim().toLowerCase();
-    const c = this.shown.columns;
+    const query = text.trim().toLowerCase();
+    const c = this.nodes.columns;
     const hits = [];
-    for (let i = 0; i < c.id.length && wanted; i++) {
+    for (let i = 0; i < c.id.length && query; i++) {
       const id = c.id.get(i).toLowerCase();
-      if (id.includes(wanted)) hits.push([id === wanted ? 0 : id.startsWith(wanted) ? 1 : 2, id.length, i]);
-      else if (c.title && c.title.get(i).toLowerCase().includes(wanted)) hits.push([3, id.length, i]);
+      if (id.includes(query)) hits.push([id === query ? 0 : id.startsWith(query) ? 1 : 2, id.length, i]);
+      else if (c.title && c.title.get(i).toLowerCase().includes(query)) hits.push([3, id.length, i]);
     }
     hits.sort((a, b) => a[0] - b[0] || a[1] - b[1] || a[2] - b[2]);
     /** @type {any[]} */
     const attributes = [];
-    this.head.labels.forEach((label, code) => {
-      if (wanted && label.name.toLowerCase().includes(wanted)) attributes.push({ kind: "label", code, name: label.name });
+    this.summary.labels.forEach((label, code) => {
+      if (query && label.name.toLowerCase().includes(query)) attributes.push({ kind: "label", code, name: label.name });
     });
-    const names = this.detail.columns.feature_names;
-    for (let code = 0; wanted && names && code < names.length && attributes.length < 12; code++) {
-      if (names.get(code).toLowerCase().includes(wanted)) attributes.push({ kind: "feature", code, name: names.get(code) });
+    const names = this.details.columns.feature_names;
+    for (let code = 0; query && names && code < names.length && attributes.length < 12; code++) {
+      if (names.get(code).toLowerCase().includes(query)) attributes.push({ kind: "feature", code, name: names.get(code) });
     }
-    for (const one of attributes) one.count = (await this.attribute(one.kind, one.code)).length;
-    return { nodes: this.about(hits.slice(0, 12).map((h) => h[2])), attributes };
+    for (const hit of attributes) hit.count = (await this.attribute(hit.kind, hit.code)).length;
+    return { nodes: this.nodeInfo(hits.slice(0, 12).map((h) => h[2])), attributes };
   }
   async attribute(kind, code) {
     const rows = [];
-    if (kind === "label") this.shown.columns.label.forEach((l, i) => l === code && rows.push(i));
-    const d = this.detail.columns;
+    if (kind === "label") this.nodes.columns.label.forEach((l, i) => l === code && rows.push(i));
+    const d = this.details.columns;
     if (kind === "feature" && d.feature_indptr) {
       for (let i = 0; i + 1 < d.feature_indptr.length; i++) {
         for (let e = d.feature_indptr[i]; e < d.feature_indptr[i + 1]; e++) if (d.feature_indices[e] === code) rows.push(i);
@@ -137,15 +137,14 @@ export class StaticSource {
   }
   async exportRows(rows) {
     const quote = (v) => '"' + String(v).replace(/"/g, '""') + '"';
-    const c = this.shown.columns;
-    const levels = this.head.levels;
+    const c = this.nodes.columns;
+    const levels = this.summary.levels;
     const lines = [["id", ...levels.flatMap((_, l) => ["group_" + (l + 1), "group_name_" + (l + 1)]), "concentration", "label", "map_x", "map_y"].map(quote).join(",")];
     for (const r of rows) {
       const groups = levels.flatMap((names, l) => [c["group" + (l + 1)][r], quote(names[c["group" + (l + 1)][r]].name)]);
-      const label = c.label[r] >= 0 ? quote(this.head.labels[c.label[r]].name) : "";
+      const label = c.label[r] >= 0 ? quote(this.summary.labels[c.label[r]].name) : "";
       lines.push([quote(c.id.get(r)), ...groups, c.firm[r], label, c.x[r], c.y[r]].join(","));
     }
     return new Blob([lines.join("\n") + "\n"], { type: "text/csv" });
   }
 }
-

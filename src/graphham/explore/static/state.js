@@ -1,4 +1,4 @@
-// What the page shows, and the address that restores it.
+// The page's state, and the address that restores it.
 
 export const DEFAULTS = { color: "", tab: "tree", group: "", node: "", bar: 0, lasso: "", attribute: "", range: "", layer: 1, sort: "firm" };
 
@@ -13,11 +13,11 @@ export class State {
     });
   }
   static fromAddress(hash) {
-    const found = {};
+    const values = {};
     for (const [name, text] of new URLSearchParams(hash.replace(/^#/, ""))) {
-      if (name in DEFAULTS) found[name] = typeof DEFAULTS[name] === "number" ? Number(text) || 0 : text;
+      if (name in DEFAULTS) values[name] = typeof DEFAULTS[name] === "number" ? Number(text) || 0 : text;
     }
-    return found;
+    return values;
   }
   get address() {
     const params = new URLSearchParams();
@@ -39,7 +39,7 @@ export class State {
     if (!changed.size) return;
     this.values = next;
     if (writes) {
-      // Zooming and sliding must not fill the history; choosing a thing may be undone with Back.
+      // Zooming and sliding must not fill the history; a selection may be undone with Back.
       const isStep = ["group", "node", "attribute", "lasso"].some((k) => changed.has(k));
       history[isStep ? "pushState" : "replaceState"](null, "", this.address);
     }

@@ -1,5 +1,5 @@
 // The table below: the nodes that are selected, in a group, or all of them.
-import { byId, shown, el, count, say } from "./dom.js";
+import { byId, oneLine, el, count, showAlert } from "./dom.js";
 
 const SHOWN_ROWS = 200;
 
@@ -18,18 +18,18 @@ export class TableView {
 
   /** Positions of the nodes that the table is about. */
   indices() {
-    const chosen = this.actions.chosen();
-    return chosen ? chosen.indices : Array.from({ length: this.model.size }, (_, i) => i);
+    const selection = this.actions.selection();
+    return selection ? selection.indices : Array.from({ length: this.model.size }, (_, i) => i);
   }
 
   draw() {
     const { model, state } = this;
-    const chosen = this.actions.chosen();
+    const selection = this.actions.selection();
     const all = this.indices();
-    const title = chosen ? chosen.title : "All nodes";
-    const total = chosen && chosen.size ? chosen.size : chosen && this.actions.total != null ? this.actions.total : chosen ? all.length : model.overview.numNodes;
+    const title = selection ? selection.title : "All nodes";
+    const total = selection && selection.size ? selection.size : selection && this.actions.numSelected != null ? this.actions.numSelected : selection ? all.length : model.overview.numNodes;
     byId("tabletitle").textContent = `${title}: ${count(total)} nodes` + (model.isWhole ? "" : `, ${count(all.length)} of them drawn and listed`);
-    byId("clear").hidden = !chosen && !this.actions.node();
+    byId("clear").hidden = !selection && !this.actions.node();
     const names = ["id", ...model.levels.map((_, l) => "group" + (l + 1)), ...(model.overview.labels.length ? ["label"] : []), "firm"];
     const titles = { id: "Node", label: "Label", firm: "Concentration" };
     const sort = state.values.sort;
@@ -45,10 +45,10 @@ export class TableView {
     const head = el("tr", {}, ...names.map((n) => el("th", { className: n === "firm" ? "n" : "", "aria-sort": by === n ? (sign > 0 ? "ascending" : "descending") : "none" }, el("button", { type: "button", onclick: () => state.set({ sort: sort === n ? "-" + n : n }) }, (titles[n] || "Level " + n.slice(5)) + (by === n ? (sign > 0 ? " ↑" : " ↓") : "")))));
     const lines = order.slice(0, SHOWN_ROWS).map((i) => {
       const info = model.info(model.points.row[i]);
-      return el("tr", { "data-id": shown(info.id, 200) },
-        el("td", {}, el("button", { className: "link", type: "button", title: info.title ? shown(info.title, 120) : null, onclick: () => this.actions.selectNode(info.row) }, shown(info.id, 60))),
-        ...info.groups.map((g, l) => el("td", {}, el("span", { className: "named" }, el("span", { className: "swatch", style: { background: model.group(l + 1, g).color } }), el("span", {}, shown(model.group(l + 1, g).name, 40))))),
-        model.overview.labels.length ? el("td", {}, info.label >= 0 ? shown(model.overview.labels[info.label].name, 40) : "–") : null,
+      return el("tr", { "data-id": oneLine(info.id, 200) },
+        el("td", {}, el("button", { className: "link", type: "button", title: info.title ? oneLine(info.title, 120) : null, onclick: () => this.actions.selectNode(info.row) }, oneLine(info.id, 60))),
+        ...info.groups.map((g, l) => el("td", {}, el("span", { className: "named" }, el("span", { className: "swatch", style: { background: model.group(l + 1, g).color } }), el("span", {}, oneLine(model.group(l + 1, g).name, 40))))),
+        model.overview.labels.length ? el("td", {}, info.label >= 0 ? oneLine(model.overview.labels[info.label].name, 40) : "–") : null,
         el("td", { className: "n" }, info.firm.toFixed(4)));
     });
     if (order.length > SHOWN_ROWS) lines.push(el("tr", {}, el("td", { colspan: names.length, className: "note" }, `The first ${SHOWN_ROWS} of ${count(order.length)}; an export holds all of them.`)));
@@ -59,13 +59,13 @@ export class TableView {
   async save(format) {
     try {
       const rows = this.indices().map((i) => this.model.points.row[i]);
-      // What is chosen is exported whole, whether all of it is drawn or not.
-      const blob = await this.model.source.exportRows(rows, format, this.actions.asked);
+      // A selection is exported whole, whether all of it is drawn or not.
+      const blob = await this.model.source.exportRows(rows, format, this.actions.selectionRequest);
       const link = el("a", { href: URL.createObjectURL(blob), download: "selection." + format });
       link.click();
       setTimeout(() => URL.revokeObjectURL(link.href), 10000);
     } catch (error) {
-      say(error.message);
+      showAlert(error.message);
     }
   }
 }
