@@ -80,13 +80,13 @@ def test_a_model_opens_itself_in_the_browser(
     model = gh.GraphHAM(groups=(6, 2), dim=16, epochs=3).fit(planted.graph)
     with model.explore() as running:
         assert opened == [running.address]
-        with urllib.request.urlopen(running.address + "api/overview") as answer:
-            found = json.load(answer)
-        running.explorer.choose({"group": "2-0"})
+        with urllib.request.urlopen(running.address + "api/overview") as response:
+            overview = json.load(response)
+        running.explorer.select({"group": "2-0"})
         picked = model.selection()
     assert picked.num_rows == int((model.groups_[1] == 0).sum()) > 0
-    assert found["numNodes"] == 240
-    assert [len(level) for level in found["levels"]] == [6, 2]
+    assert overview["numNodes"] == 240
+    assert [len(level) for level in overview["levels"]] == [6, 2]
     assert "Explore the run" in running._repr_html_()
     with pytest.raises(gh.InputError, match="not fitted"):
         gh.GraphHAM().explore()

@@ -102,10 +102,12 @@ class DatasetInfo:
         return self.format == "packaged"
 
 
-def _planetoid_files(prefix: str, checksums: dict[str, tuple[int, str]]) -> tuple[DataFile, ...]:
+def _planetoid_files(prefix: str, listing: str) -> tuple[DataFile, ...]:
+    """Return the files of one Planetoid graph from lines of part, bytes and SHA-256."""
+    rows = (line.split() for line in listing.strip().splitlines())
     return tuple(
-        DataFile(f"raw/ind.{prefix}.{part}", f"{_PLANETOID}ind.{prefix}.{part}", size, digest)
-        for part, (size, digest) in checksums.items()
+        DataFile(f"raw/ind.{prefix}.{part}", f"{_PLANETOID}ind.{prefix}.{part}", int(size), digest)
+        for part, size, digest in rows
     )
 
 
@@ -152,25 +154,16 @@ _ALL = (
         published=Published(3327, 4732, 6, 0.141),
         files=_planetoid_files(
             "citeseer",
-            {
-                "x": (31087, "d20de19150741e555de0ed037195630fc194114ebc7fd72ced62810148aa22f6"),
-                "y": (3014, "8ba87e515d8e3ee3cf52f6d2c5b86aa73f11ecad825a808455209ec26cd54924"),
-                "tx": (260321, "539a8906a2da97628d212f2fdd668c109a8b3f0d36574b59e5d3fd5b5303da21"),
-                "ty": (24135, "55e5bd1ba1e733a04598753ad1a8d57957f4b8f89e74519f41f4f4938767e4ce"),
-                "allx": (
-                    595021,
-                    "2ac30345d95c9ec933a817ee0bdd6a5f077f8c184a20e696910192d534414668",
-                ),
-                "ally": (55623, "f704b2d986dde6c2669934de1f3ae5696a6cf9455c0f6b2646a2d135ea0a1c95"),
-                "graph": (
-                    61987,
-                    "d79a4ef9d3e7169aee8946145f6b7306e35bc79bffad26346cfb94e10e9912a7",
-                ),
-                "test.index": (
-                    5000,
-                    "2af990671580b6b2df5d158d1038f8292e30c9cd821b5453f399659b25b723d4",
-                ),
-            },
+            """
+            x 31087 d20de19150741e555de0ed037195630fc194114ebc7fd72ced62810148aa22f6
+            y 3014 8ba87e515d8e3ee3cf52f6d2c5b86aa73f11ecad825a808455209ec26cd54924
+            tx 260321 539a8906a2da97628d212f2fdd668c109a8b3f0d36574b59e5d3fd5b5303da21
+            ty 24135 55e5bd1ba1e733a04598753ad1a8d57957f4b8f89e74519f41f4f4938767e4ce
+            allx 595021 2ac30345d95c9ec933a817ee0bdd6a5f077f8c184a20e696910192d534414668
+            ally 55623 f704b2d986dde6c2669934de1f3ae5696a6cf9455c0f6b2646a2d135ea0a1c95
+            graph 61987 d79a4ef9d3e7169aee8946145f6b7306e35bc79bffad26346cfb94e10e9912a7
+            test.index 5000 2af990671580b6b2df5d158d1038f8292e30c9cd821b5453f399659b25b723d4
+            """,
         ),
     ),
     DatasetInfo(
@@ -189,28 +182,16 @@ _ALL = (
         published=Published(19717, 44338, 3, 0.060),
         files=_planetoid_files(
             "pubmed",
-            {
-                "x": (23172, "fbe9cb5c47200d1b7769a26e579be3b7130b556831f9d850e77c4c74f2599b33"),
-                "y": (854, "e6c807633307a07ed659249006536a147c7999c797f11a2560752990181b41b3"),
-                "tx": (405505, "4eb5f5d0f30f26497eb0ac6ac9719d09c67e284f1ed0385c93f3ef27a671da3d"),
-                "ty": (12135, "ee2e0d4819d9fbcc403689c3bf2e49face401b605932f093bc58ab6461130fdd"),
-                "allx": (
-                    7578385,
-                    "508e538e2abdccdd54c4d3e9f49d638b4af7107d85845f66ddea5a5152658b7e",
-                ),
-                "ally": (
-                    224739,
-                    "0c37bbe3b5014ec365e9d393cf4791925e5ed94fb194305d74f064a8d7b50f0e",
-                ),
-                "graph": (
-                    471808,
-                    "5b89f0036ca22909471f1e6558eb42fa06e0c730a577bde5b058b40638f81dc9",
-                ),
-                "test.index": (
-                    6000,
-                    "b101d421688bbaecbd82e8a18f1e282378d6830f3a37666f28ebc47f844341b5",
-                ),
-            },
+            """
+            x 23172 fbe9cb5c47200d1b7769a26e579be3b7130b556831f9d850e77c4c74f2599b33
+            y 854 e6c807633307a07ed659249006536a147c7999c797f11a2560752990181b41b3
+            tx 405505 4eb5f5d0f30f26497eb0ac6ac9719d09c67e284f1ed0385c93f3ef27a671da3d
+            ty 12135 ee2e0d4819d9fbcc403689c3bf2e49face401b605932f093bc58ab6461130fdd
+            allx 7578385 508e538e2abdccdd54c4d3e9f49d638b4af7107d85845f66ddea5a5152658b7e
+            ally 224739 0c37bbe3b5014ec365e9d393cf4791925e5ed94fb194305d74f064a8d7b50f0e
+            graph 471808 5b89f0036ca22909471f1e6558eb42fa06e0c730a577bde5b058b40638f81dc9
+            test.index 6000 b101d421688bbaecbd82e8a18f1e282378d6830f3a37666f28ebc47f844341b5
+            """,
         ),
     ),
     DatasetInfo(
