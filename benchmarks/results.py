@@ -1,4 +1,4 @@
-"""What a benchmark found, kept as dated JSON; everything the page shows is derived from these."""
+"""What a benchmark found, one line in the file of its day; the page shows only what is here."""
 
 from __future__ import annotations
 
@@ -171,8 +171,8 @@ class Result:
         return next((v for v in self.values if v.name == name), None)
 
     def to_json(self) -> str:
-        """Return the text that is kept; numbers with six digits, which no ratio here needs."""
-        return json.dumps(_rounded(asdict(self)), indent=1) + "\n"
+        """Return the line that is kept; numbers with six digits, which no ratio here needs."""
+        return json.dumps(_rounded(asdict(self))) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> Result:
@@ -214,18 +214,33 @@ def machine() -> str:
     return f"{model}, {os.cpu_count()} cores, {memory:.0f} GiB"
 
 
-def place(benchmark: str, held: Mapping[str, Any], folder: Path = FOLDER) -> Path:
-    """Return the file a result of these facts belongs into."""
+def identity(benchmark: str, held: Mapping[str, Any]) -> str:
+    """Return what a day's file holds once: a benchmark at a commit on a machine."""
     where = hashlib.sha256(held["machine"].encode()).hexdigest()[:6]
-    return folder / str(held["date"]) / f"{benchmark}-{held['commit'][:7]}-{where}.json"
+    return f"{benchmark}-{held['commit'][:7]}-{where}"
+
+
+def read_day(path: Path) -> dict[str, Result]:
+    """Return the results in the file of one day, by identity."""
+    if not path.is_file():
+        return {}
+    found = [Result.from_json(line) for line in path.read_text("utf-8").splitlines()]
+    return {identity(result.benchmark, result.facts): result for result in found}
+
+
+def day_file(held: Mapping[str, Any], folder: Path = FOLDER) -> Path:
+    """Return the file that results of these facts belong into."""
+    return folder / f"{held['date']}.jsonl"
 
 
 def save(result: Result, folder: Path = FOLDER) -> Path:
-    """Write a result to its place, whole or not at all."""
-    path = place(result.benchmark, result.facts, folder)
+    """Write a result into the file of its day, one line each, whole or not at all."""
+    path = day_file(result.facts, folder)
+    known = read_day(path)
+    known[identity(result.benchmark, result.facts)] = result
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(".partial")
-    temporary.write_text(result.to_json(), "utf-8")
+    temporary.write_text("".join(known[name].to_json() for name in sorted(known)), "utf-8")
     temporary.replace(path)
     return path
 
@@ -233,10 +248,10 @@ def save(result: Result, folder: Path = FOLDER) -> Path:
 def history(folder: Path = FOLDER) -> dict[str, list[Result]]:
     """Return every full result of every benchmark, by name, the newest first."""
     found: dict[str, list[Result]] = {}
-    for path in sorted(folder.glob("????-??-??/*.json")):
-        result = Result.from_json(path.read_text("utf-8"))
-        if not result.facts["quick"]:
-            found.setdefault(result.benchmark, []).append(result)
+    for path in sorted(folder.glob("????-??-??.jsonl")):
+        for result in read_day(path).values():
+            if not result.facts["quick"]:
+                found.setdefault(result.benchmark, []).append(result)
     # Within a day the later run is the newer; commits have no order here.
     return {
         name: sorted(found[name], key=lambda r: (r.facts["date"], r.facts.get("time", "")))[::-1]

@@ -32,8 +32,9 @@ def run(names: list[str], quick: bool, again: bool, with_peers: bool) -> list[st
     folder = QUICK if quick else results.FOLDER
     failed: list[str] = []
     for name in chosen:
-        known = results.place(name, results.facts(quick), folder)
-        if known.is_file() and not again:
+        held = results.facts(quick)
+        known = results.read_day(results.day_file(held, folder))
+        if results.identity(name, held) in known and not again:
             _tell(f"{name}: measured already today at this commit; --again repeats it")
             continue
         _tell(f"{name}: {CASES[name].title}, about {CASES[name].minutes:g} minutes")

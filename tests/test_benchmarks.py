@@ -31,13 +31,17 @@ def test_the_page_is_what_the_stored_results_give() -> None:
 
 
 def test_stored_results_name_no_host_and_no_folder() -> None:
-    for path in results.FOLDER.glob("????-??-??/*.json"):
+    paths = sorted(results.FOLDER.glob("*.jsonl"))
+    assert paths
+    for path in paths:
         text = path.read_text("utf-8")
         assert str(ROOT) not in text
         assert str(Path.home()) not in text
-        result = Result.from_json(text)
-        assert path == results.place(result.benchmark, result.facts)
-        assert result.benchmark in CASES
+        found = results.read_day(path)
+        assert len(found) == len(text.splitlines())
+        assert list(found) == sorted(found)
+        assert {results.day_file(result.facts) for result in found.values()} == {path}
+        assert {result.benchmark for result in found.values()} <= set(CASES)
 
 
 def test_order_is_reversed_every_other_round() -> None:
@@ -121,6 +125,15 @@ def _result() -> Result:
 def test_a_result_survives_its_file(tmp_path: Path) -> None:
     path = results.save(_result(), tmp_path)
     assert Result.from_json(path.read_text("utf-8")) == _result()
+    # Measured again, it takes the place of the first; another benchmark stands beside it.
+    other = _result()
+    other.benchmark = "walks"
+    for result in (_result(), other):
+        assert results.save(result, tmp_path) == path
+    assert len(path.read_text("utf-8").splitlines()) == 2
+    assert results.latest(tmp_path).pop("walks") == other
+    path.unlink()
+    results.save(_result(), tmp_path)
     assert results.latest(tmp_path) == {"attention": _result()}
 
 
@@ -209,7 +222,7 @@ def test_a_quick_run_measures_graphham_without_peers(name: str, tmp_path: Path) 
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    (path,) = tmp_path.glob("????-??-??/*.json")
+    (path,) = tmp_path.glob("*.jsonl")
     result = Result.from_json(path.read_text("utf-8"))
     assert result.facts["quick"]
     assert result.missing
