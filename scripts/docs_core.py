@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from docs_results import ROOT, Cell, mean_sd, read_cells, table, values
+from docs_results import ROOT, Metrics, mean_sd, read_metrics, table, values
 
 PATH = ROOT / "docs" / "core_results.md"
-PLANTED = {"70-20-10": "70 / 20 / 10", "50-33-17": "50 / 33 / 17", "40-30-30": "40 / 30 / 30"}
-SEEDS = {
-    "cora-embed": [str(seed) for seed in range(5)],
-    "cora-classify": [f"{split}-{fold}" for split in range(3) for fold in range(5)],
-    "cora-links": [str(seed) for seed in range(4)],
+PLANTED = {
+    "tree-70-20-10": "70 / 20 / 10",
+    "tree-50-33-17": "50 / 33 / 17",
+    "tree-40-30-30": "40 / 30 / 30",
 }
 
 
@@ -20,17 +19,18 @@ def build() -> str:
     lines = [
         "# Measured: the core",
         "",
-        "<!-- written by scripts/docs_core.py from experiments/results/core; do not edit -->",
+        "<!-- written by scripts/docs_core.py from experiments/results/core.jsonl; do not edit -->",
         "",
         "What the default preset reaches, from stored result files. Mean ± standard deviation",
         "over runs. Times are not shown: the runs shared a two-core machine with other work. The",
         "defaults were chosen while looking at Cora and at planted graphs of this kind, so these",
         "numbers show what the code does, not how its settings do on a graph nobody has tried.",
         "",
-        "Repeat it (finished cells are kept; remove `experiments/results/core` to start over):",
+        "Repeat it in a clone of the source (a stopped run goes on where it was). Then `graphham",
+        "reproduce results` stores the cells and `make docs-tables` writes this page:",
         "",
         "```sh",
-        "python experiments/core.py planted embed classify links",
+        "graphham reproduce core",
         "```",
         "",
         "## Planted hierarchies",
@@ -49,7 +49,7 @@ def planted_section() -> list[str]:
     """Return the planted table and how to read it."""
     rows = []
     for name, title in PLANTED.items():
-        cells = read_cells(f"planted-{name}", [str(seed) for seed in range(10)])
+        cells = read_metrics("core", name, "truth")
         if cells is None:
             continue
         for level in ("fine", "coarse"):
@@ -83,7 +83,7 @@ def planted_section() -> list[str]:
 def cora_section() -> list[str]:
     """Return the Cora tables and their protocols."""
     lines: list[str] = []
-    embed = read_cells("cora-embed", SEEDS["cora-embed"])
+    embed = read_metrics("core", "cora", "embed")
     if embed is not None:
         lines += [
             "Unsupervised, whole graph, groups 16 and 7, five seeds (`embed`):",
@@ -91,7 +91,7 @@ def cora_section() -> list[str]:
             *table(["number", "value"], [*group_rows(embed)]),
             "",
         ]
-    classify = read_cells("cora-classify", SEEDS["cora-classify"])
+    classify = read_metrics("core", "cora", "classify")
     if classify is not None:
         lines += [
             "Five stratified folds of three split seeds, 15 fits (`classify`). The whole graph is",
@@ -108,7 +108,7 @@ def cora_section() -> list[str]:
             ),
             "",
         ]
-    links = read_cells("cora-links", SEEDS["cora-links"])
+    links = read_metrics("core", "cora", "links")
     if links is not None:
         lines += [
             "Held-out links, four splits (`links`): a fifth of the edges is tested, a twentieth is",
@@ -128,7 +128,7 @@ def cora_section() -> list[str]:
     return lines[:-1]
 
 
-def group_rows(cells: list[Cell]) -> list[list[str]]:
+def group_rows(cells: list[Metrics]) -> list[list[str]]:
     """Return the rows that describe the hierarchy."""
     return [
         ["nesting, decoded groups (1 by construction)", mean_sd(cells, "nesting")],
@@ -140,7 +140,7 @@ def group_rows(cells: list[Cell]) -> list[list[str]]:
     ]
 
 
-def best_smoothing(cells: list[Cell], level: str) -> int:
+def best_smoothing(cells: list[Metrics], level: str) -> int:
     """Return the number of smoothing steps whose k-means is best on average."""
     return max(range(1, 5), key=lambda steps: values(cells, f"kmeans{steps}_{level}").mean())
 

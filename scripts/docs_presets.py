@@ -7,13 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from docs_results import ROOT, Cell, experiments_core, read_cells, table, values
+from docs_results import ROOT, Metrics, read_metrics, table, values
 from docs_settings import flatten, show
 from graphham.config.settings import make_config
 
 PATH = ROOT / "docs" / "presets_table.md"
-LINKS = [str(seed) for seed in range(4)]
-FOLDS = [str(fold) for fold in range(5)]
 # What a change is held against, where that is not the default preset.
 AGAINST = {"groups-see-state": "levels-independent", "paper-balanced": "paper"}
 # Two-sided 5% point of Student's t with n - 1 degrees of freedom.
@@ -33,7 +31,9 @@ COLUMNS = [
 
 def build() -> str:
     """Return the file that docs/presets.md includes."""
-    changes: dict[str, dict[str, Any]] = experiments_core().CHANGES
+    from experiments.studies import study_variants
+
+    changes = study_variants("presets")
     return "\n".join(
         [
             "<!-- written by scripts/docs_presets.py; do not edit -->",
@@ -79,7 +79,7 @@ def differences(changes: dict[str, dict[str, Any]]) -> list[str]:
 def measured(changes: dict[str, dict[str, Any]]) -> list[str]:
     """Return one table per task of what each change does."""
     held = {
-        (task, name): read_cells(f"preset-{task}-{name}", LINKS if task == "links" else FOLDS)
+        (task, name): read_metrics("presets", "cora", task, name)
         for name in changes
         for task in ("links", "classify")
     }
@@ -108,7 +108,7 @@ def measured(changes: dict[str, dict[str, Any]]) -> list[str]:
     return lines[:-1]
 
 
-def difference(cells: list[Cell], base: list[Cell] | None, name: str) -> str:
+def difference(cells: list[Metrics], base: list[Metrics] | None, name: str) -> str:
     """Return the mean and its paired difference; bold where the t-test finds it below 5%."""
     mean = values(cells, name).mean()
     if base is None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from docs_core import PLANTED, SEEDS, best_smoothing
-from docs_results import ROOT, mean_sd, read_cells, table, values
+from docs_core import PLANTED, best_smoothing
+from docs_results import ROOT, mean_sd, read_metrics, table, values
 
 PATH = ROOT / "README.md"
 BEGIN = "<!-- results: written by scripts/docs_readme.py -->"
@@ -26,7 +26,7 @@ def section() -> list[str]:
     return [
         "Default preset, mean ± standard deviation over runs. The defaults were chosen while "
         "looking at Cora and at planted graphs, so a new graph may do worse. "
-        "`python experiments/core.py planted embed classify links` repeats them; "
+        "`graphham reproduce core` in a clone of the source repeats them; "
         "[docs/core_results.md](docs/core_results.md) has the protocols and more numbers.",
         "",
         "Planted hierarchies (2,000 nodes, 3 x 4 groups, ten seeds), NMI with the true groups, "
@@ -48,7 +48,7 @@ def planted() -> list[str]:
     """Return the planted table, one row per difficulty."""
     rows = []
     for name, title in PLANTED.items():
-        cells = read_cells(f"planted-{name}", [str(seed) for seed in range(10)])
+        cells = read_metrics("core", name, "truth")
         if cells is None:
             continue
         columns = [("fine", "coarse"), ("louvain_fine", "louvain_coarse")]
@@ -71,7 +71,7 @@ def planted() -> list[str]:
 def cora() -> list[str]:
     """Return the Cora table beside the paper's numbers."""
     rows = []
-    embed = read_cells("cora-embed", SEEDS["cora-embed"])
+    embed = read_metrics("core", "cora", "embed")
     if embed is not None:
         used = f"{values(embed, 'used_share').mean():.0%} of groups in use"
         rows += [
@@ -79,14 +79,14 @@ def cora() -> list[str]:
             ["", "nesting of each layer's own evidence", mean_sd(embed, "nesting_evidence")],
             ["", "nesting of the decoded groups", f"{mean_sd(embed, 'nesting')}, {used}"],
         ]
-    classify = read_cells("cora-classify", SEEDS["cora-classify"])
+    classify = read_metrics("core", "cora", "classify")
     if classify is not None:
         rows.append(
             ["classification, 3 x 5 folds", "accuracy", mean_sd(classify, "accuracy"), "0.853"]
         )
         nesting = mean_sd(classify, "nesting_evidence")
         rows.append(["", "nesting of each layer's own evidence", nesting])
-    links = read_cells("cora-links", SEEDS["cora-links"])
+    links = read_metrics("core", "cora", "links")
     if links is not None:
         rows.append(
             ["20% of links held out, 4 splits", "AUC, layer 1", mean_sd(links, "auc"), "0.869"]

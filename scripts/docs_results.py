@@ -1,9 +1,9 @@
-"""Read the stored measurements of experiments/core.py for the tables of the documentation."""
+"""Read the stored cells of the core and the presets for the tables of the documentation."""
 
 from __future__ import annotations
 
-import importlib.util
-import json
+import functools
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,41 +12,47 @@ import numpy as np
 import numpy.typing as npt
 
 ROOT = Path(__file__).resolve().parents[1]
-RESULTS = ROOT / "experiments" / "results" / "core"
-Cell = dict[str, Any]
+RESULTS = ROOT / "experiments" / "results"
+Metrics = dict[str, Any]
+
+# The experiments are a package beside the source, not an installed one.
+sys.path.insert(0, str(ROOT))
 
 
-def experiments_core() -> Any:
-    """Return the module experiments/core.py, which is not part of the package."""
-    spec = importlib.util.spec_from_file_location("core", ROOT / "experiments" / "core.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def read_cells(family: str, names: Sequence[str]) -> list[Cell] | None:
-    """Return the cells of a family in the order of their names; ``None`` unless all are there.
+def read_metrics(
+    study: str, graph: str, protocol: str, method: str = "graphham"
+) -> list[Metrics] | None:
+    """Return the numbers of a study's cells, in its order; ``None`` unless all are finished.
 
     A mean over some of the seeds is a different number from the one that was promised, so an
     unfinished family is left out of every table.
     """
-    paths = [RESULTS / f"{family}.{name}.json" for name in names]
-    if not all(path.is_file() for path in paths):
+    from experiments.studies import load_study
+
+    records = _stored(study, RESULTS)
+    wanted = (graph, protocol, method)
+    keys = [c.key for c in load_study(study).cells if (c.graph, c.protocol, c.method) == wanted]
+    if not keys or not all(key in records for key in keys):
         return None
-    return [json.loads(path.read_text("utf-8")) for path in paths]
+    return [records[key]["metrics"] for key in keys]
 
 
-def values(cells: Sequence[Cell], name: str) -> npt.NDArray[np.float64]:
+@functools.cache
+def _stored(study: str, folder: Path) -> dict[str, Any]:
+    from experiments.stored import read_stored
+
+    return read_stored(folder, [study])
+
+
+def values(cells: Sequence[Metrics], name: str) -> npt.NDArray[np.float64]:
     """Return one number of every cell."""
     return np.array([cell[name] for cell in cells], dtype=np.float64)
 
 
-def mean_sd(cells: Sequence[Cell], name: str, digits: int = 3) -> str:
+def mean_sd(cells: Sequence[Metrics], name: str, digits: int = 3) -> str:
     """Return mean and standard deviation over the cells (divided by n - 1)."""
-    held = values(cells, name)
-    return f"{held.mean():.{digits}f} ± {held.std(ddof=1):.{digits}f}"
+    found = values(cells, name)
+    return f"{found.mean():.{digits}f} ± {found.std(ddof=1):.{digits}f}"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

@@ -22,7 +22,6 @@ import numpy as np
 import torch
 
 from graphham.config.settings import make_config
-from graphham.graph.graph import Labels
 from graphham.graph.planted import planted_hierarchy
 from graphham.graph.store import is_store, open_store, write_store
 from graphham.methods.fitting import _make_model, peak_memory, start_parameters
@@ -30,7 +29,7 @@ from graphham.model.inputs import fit_inputs
 from graphham.model.network import Batch
 from graphham.results.encoder import Encoder
 from graphham.results.run_writer import resume_run, start_run
-from graphham.results.scores import label_scores
+from graphham.results.scores import partition_scores
 from graphham.sampling.keys import derive_key, numpy_generator
 from graphham.sampling.sampler import NeighborSampler
 from graphham.system.atomic import write_bytes
@@ -124,8 +123,7 @@ def scored(found: list[Codes], truth: list[Codes]) -> dict[str, float]:
     """Return ``nmi_1``, ``nmi_2`` and so on, fine to coarse."""
     out: dict[str, float] = {}
     for level, (codes, true) in enumerate(zip(found, truth, strict=True)):
-        labels = Labels(tuple(range(int(true.max()) + 1)), codes=true.astype(np.int32))
-        out[f"nmi_{level + 1}"] = round(label_scores(codes, labels)["nmi"], 4)
+        out[f"nmi_{level + 1}"] = round(partition_scores(codes, true)["nmi"], 4)
     return out
 
 

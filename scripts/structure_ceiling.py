@@ -30,11 +30,11 @@ def link_ceiling(graph: Graph, fold: int) -> tuple[float, float]:
 
 
 def vote(graph: Graph, fold: int) -> float:
-    """Return the accuracy of the labelled neighbours' vote on the folds of P2."""
+    """Return the accuracy of the labelled neighbours' vote on folds over the nodes."""
     assert graph.labels is not None
     codes = graph.labels.codes
     assert codes is not None
-    split = node_split(graph, "p2", fold=fold)
+    split = node_split(graph, "folds", fold=fold)
     known = np.zeros((graph.num_nodes, len(graph.labels.classes)), dtype=np.float32)
     known[split.train, codes[split.train]] = 1
     _, part = connected_components(graph.adjacency(), directed=False)

@@ -12,6 +12,8 @@ from types import ModuleType
 import pytest
 
 import graphham
+from experiments.stored import write_stored
+from experiments.studies import load_study
 from graphham.config.settings import ModelConfig, make_config, setting_names
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -126,13 +128,19 @@ def test_python_examples_are_at_least_valid() -> None:
 
 
 def test_an_unfinished_family_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(docs_results, "RESULTS", tmp_path)
-    (tmp_path / "x.0.json").write_text('{"auc": 0.5}')
-    assert docs_results.read_cells("x", ["0", "1"]) is None
-    (tmp_path / "x.1.json").write_text('{"auc": 0.7}')
-    cells = docs_results.read_cells("x", ["0", "1"])
-    assert cells is not None
-    assert docs_results.mean_sd(cells, "auc", 2) == "0.60 ± 0.14"
+    monkeypatch.setattr(docs_results, "RESULTS", tmp_path / "half")
+    cells = [c for c in load_study("core").cells if c.protocol == "links"]
+    records = {
+        cell.key: {"cell": cell.to_dict(), "metrics": {"auc": 0.5 + 0.2 * (cell.seed % 2)}}
+        for cell in cells
+    }
+    write_stored(tmp_path / "whole", records)
+    write_stored(tmp_path / "half", dict(list(records.items())[1:]))
+    assert docs_results.read_metrics("core", "cora", "links") is None
+    monkeypatch.setattr(docs_results, "RESULTS", tmp_path / "whole")
+    found = docs_results.read_metrics("core", "cora", "links")
+    assert found is not None
+    assert docs_results.mean_sd(found[:2], "auc", 2) == "0.60 ± 0.14"
 
 
 def test_differences_are_paired_and_bold_only_when_clear() -> None:

@@ -1,6 +1,8 @@
 """Evaluating and reproducing from the command line."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -28,7 +30,7 @@ def test_classify_compares_methods_on_a_users_file(graphham: Graphham, planted_f
     seen = graphham(*arguments)
     assert (seen.code, seen.err) == (0, "")
     assert "accuracy − sgc" in seen.out
-    lines = Path("out/tables/classify-p2.csv").read_text().splitlines()
+    lines = Path("out/tables/classify-folds.csv").read_text().splitlines()
     assert [line.split(",")[0] for line in lines] == ["method", "sgc", "logreg"]
     cells = sorted(Path("out/cells").rglob("cell.json"))
     assert len(cells) == 4
@@ -67,7 +69,7 @@ def test_links_rank_held_out_edges(graphham: Graphham, planted_files: Path) -> N
         (("classify", "cora", "--folds", "1"), "--folds"),
         (("classify", "cora", "--seeds", "a"), "'a'"),
         (("classify", "cora", "--budget", "0"), "--budget"),
-        (("classify", "debian", "--protocol", "p1", "--methods", "sgc"), "public split"),
+        (("classify", "debian", "--protocol", "public_split", "--methods", "sgc"), "public split"),
     ],
 )
 def test_bad_evaluations_are_one_sentence(
@@ -94,10 +96,34 @@ def test_bad_reproductions_are_one_sentence(graphham: Graphham) -> None:
         assert len(seen.err.splitlines()) == 1
 
 
+def test_without_a_clone_reproduce_says_where_to_get_one(
+    graphham: Graphham, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    import graphham as package
+
+    installed = tmp_path / "lib" / "site-packages" / "graphham" / "__init__.py"
+    monkeypatch.setattr(package, "__file__", str(installed))
+    # Somebody else's folder of that name is not ours.
+    (tmp_path / "experiments").mkdir()
+    seen = graphham("reproduce", "table2", "--quick")
+    assert seen.code == 2
+    assert "source repository" in seen.err
+    assert len(seen.err.splitlines()) == 1
+
+
+def test_the_experiments_run_as_a_module_of_the_clone() -> None:
+    root = Path(__file__).resolve().parents[2]
+    done = subprocess.run(
+        [sys.executable, "-m", "experiments", "table9"], cwd=root, capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert "table9" in done.stderr
+
+
 def test_reproduce_ends_in_results(graphham: Graphham) -> None:
     seen = graphham("reproduce", "table2", "--quick", "--methods", "sgc,logreg", "--out", "results")
     assert (seen.code, seen.err) == (0, "")
-    assert "table2-cora-p2.md" in seen.out
+    assert "table2-cora-folds.md" in seen.out
     assert graphham("reproduce", "results", "--out", "results").code == 0
     text = Path("RESULTS.md").read_text()
     assert "graphham reproduce table2" in text

@@ -47,11 +47,11 @@ def fits_made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def classify_cells(method: str, seeds: int = 2) -> list[Cell]:
     settings = QUICK[method]
-    order = itertools.product(("p2", "few5"), range(seeds), range(3))
+    order = itertools.product(("folds", "few5"), range(seeds), range(3))
     return [
         Cell("classify", "toy", protocol, method, seed, fold, 3, settings=settings)
         for protocol, seed, fold in order
-        if protocol == "p2" or fold == 0
+        if protocol == "folds" or fold == 0
     ]
 
 
@@ -63,22 +63,22 @@ def results(record: Record) -> Record:
 
 
 def test_who_shares() -> None:
-    p2 = Cell("classify", "cora", "p2", "deepwalk", 1, 0)
-    group = group_of(p2)
+    cell = Cell("classify", "cora", "folds", "deepwalk", 1, 0)
+    group = group_of(cell)
     assert group is not None
-    assert group_of(Cell("classify", "cora", "p2", "deepwalk", 1, 3)) == group
-    assert group_of(Cell("classify", "cora", "p1", "deepwalk", 1)) == group
+    assert group_of(Cell("classify", "cora", "folds", "deepwalk", 1, 3)) == group
+    assert group_of(Cell("classify", "cora", "public_split", "deepwalk", 1)) == group
     for other in (
-        Cell("classify", "cora", "p2", "deepwalk", 2, 0),
-        Cell("classify", "citeseer", "p2", "deepwalk", 1, 0),
-        Cell("classify", "cora", "p2", "asp2vec", 1, 0),
-        Cell("classify", "cora", "p2", "deepwalk", 1, 0, settings={"dim": 64}),
+        Cell("classify", "cora", "folds", "deepwalk", 2, 0),
+        Cell("classify", "citeseer", "folds", "deepwalk", 1, 0),
+        Cell("classify", "cora", "folds", "asp2vec", 1, 0),
+        Cell("classify", "cora", "folds", "deepwalk", 1, 0, settings={"dim": 64}),
         Cell("links", "cora", "links", "deepwalk", 1, 0),
     ):
         assert group_of(other) != group
-    assert group_of(Cell("classify", "cora", "p2", "gat")) is None
-    assert group_of(Cell("hierarchy", "cora", "p2", "deepwalk")) is None
-    assert group_of(Cell("classify", "cora", "p2", "nobody")) is None
+    assert group_of(Cell("classify", "cora", "folds", "gat")) is None
+    assert group_of(Cell("hierarchy", "cora", "folds", "deepwalk")) is None
+    assert group_of(Cell("classify", "cora", "folds", "nobody")) is None
     easy = [Cell("links", "cora", "links", "gat", 0, fold) for fold in range(2)]
     hard = [Cell("links", "cora", "hard", "gat", 0, fold) for fold in range(2)]
     assert together([*easy, *hard]) == [easy[0], hard[0], easy[1], hard[1]]
@@ -87,7 +87,7 @@ def test_who_shares() -> None:
 
 def test_every_method_that_learns_no_labels_is_known() -> None:
     able = [name for name, _, tasks in method_rows() if {"classify", "links"} <= tasks]
-    free = [name for name in able if group_of(Cell("classify", "cora", "p2", name)) is not None]
+    free = [name for name in able if group_of(Cell("classify", "cora", "folds", name)) is not None]
     assert set(free) == {
         "deepwalk",
         "asp2vec",
@@ -138,7 +138,7 @@ def test_a_choice_among_settings_is_shared_setting_by_setting(
     tmp_path: Path, fits_made: list[str]
 ) -> None:
     cells = [
-        Cell("classify", "toy", "p2", "deepwalk", 0, fold, 2, 3, {"dim": 8, "walks": 2})
+        Cell("classify", "toy", "folds", "deepwalk", 0, fold, 2, 3, {"dim": 8, "walks": 2})
         for fold in range(2)
     ]
     outcome = run_cells(cells, CellStore(tmp_path), QUIET, graph=GRAPH)
@@ -152,7 +152,7 @@ def test_a_choice_among_settings_is_shared_setting_by_setting(
 
 def test_a_group_belongs_to_one_process_at_a_time(tmp_path: Path) -> None:
     first, second = Fits(tmp_path), Fits(tmp_path)
-    cell, other = (Cell("classify", "cora", "p2", "deepwalk", seed) for seed in range(2))
+    cell, other = (Cell("classify", "cora", "folds", "deepwalk", seed) for seed in range(2))
     with first:
         assert first.enter(cell)
         assert first.enter(cell)

@@ -1,4 +1,4 @@
-"""Hierarchy scores against all-pairs definitions, and peers on trees whose truth is known."""
+"""Hierarchy scores against all-pairs definitions, and by hand."""
 
 import itertools
 
@@ -10,16 +10,13 @@ from scipy.cluster.hierarchy import linkage
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
 from graphham.errors import InputError
-from graphham.evaluate.hierarchy_peers import peer_hierarchy
 from graphham.evaluate.hierarchy_scores import (
     dendrogram_purity,
     hierarchy_scores,
     stability,
     tree_purity,
 )
-from graphham.evaluate.planted_cases import CASES, planted_graph
 from graphham.graph.planted import planted_hierarchy
-from graphham.results.scores import nesting_score
 
 
 def slow_purity(levels: list[np.ndarray], classes: np.ndarray) -> float:
@@ -102,57 +99,3 @@ def test_stability_is_mean_pairwise_agreement() -> None:
     assert stability([runs[0], (runs[0] + 1) % 4]) == pytest.approx({"nmi": 1, "ari": 1})
     with pytest.raises(InputError, match="two runs"):
         stability(runs[:1])
-
-
-@pytest.mark.parametrize("name", ["louvain", "leiden", "paris", "ward", "kmeans"])
-def test_peers_find_an_easy_tree_and_nest(name: str) -> None:
-    planted = planted_hierarchy((2, 3), 300, mean_degree=14, word_on=0.4, words=90, seed=2)
-    peer = peer_hierarchy(name, planted.graph, (6, 2), seed=0)
-    fine, coarse = peer.levels
-    assert nesting_score(fine, coarse) == pytest.approx(1)
-    assert normalized_mutual_info_score(planted.levels[0], fine) > 0.6
-    if name != "leiden":
-        assert normalized_mutual_info_score(planted.levels[1], coarse) > 0.6
-    if peer.linkage is not None:
-        assert planted.graph.labels is not None
-        assert dendrogram_purity(peer.linkage, planted.graph.labels.codes) > 0.6
-
-
-def test_unknown_peer_is_refused() -> None:
-    with pytest.raises(InputError, match="louvain"):
-        peer_hierarchy("lovain", planted_hierarchy((2, 2), 80, seed=0).graph, (4, 2))
-
-
-@pytest.mark.parametrize("name", list(CASES))
-def test_planted_cases_share_edges_as_they_say(name: str) -> None:
-    graph, (fine, coarse) = planted_graph(name, 3)
-    case = CASES[name]
-    a, b = graph.edge_list().T
-    same = float((fine[a] == fine[b]).mean())
-    inside = float((coarse[a] == coarse[b]).mean())
-    own, near, anywhere = case.shares
-    assert same == pytest.approx(own + near / 4 + anywhere / 12, abs=0.03)
-    assert inside == pytest.approx(own + near + anywhere / 3, abs=0.03)
-    if case.partners:
-        # Each group has the same two partners (and is one of theirs): four of twelve groups.
-        table = np.zeros((12, 12))
-        np.add.at(table, (fine[a], fine[b]), 1)
-        table += table.T
-        share = np.sort(table, axis=1)[:, -4:].sum(axis=1) / table.sum(axis=1)
-        assert (share > 0.75).all()
-    empty = float((np.asarray(graph.features) == 0).all(axis=1).mean())
-    assert empty == pytest.approx(case.missing, abs=0.03)
-    again = planted_graph(name, 3)[0].fingerprint()
-    assert again == graph.fingerprint() != planted_graph(name, 4)[0].fingerprint()
-
-
-def test_a_peer_that_goes_in_circles_is_left_behind():
-    import scipy.sparse as sp
-
-    from graphham.evaluate import hierarchy_peers as peers
-
-    ring = sp.csr_matrix(sp.diags([1.0, 1.0], [-1, 1], shape=(40, 40)))
-    whole = list(peers._watched("leiden", ring, [0.1, 1.0, 10.0], 0))
-    assert [len(found) for found in whole] == [40] * 3
-    # A millisecond does not even load the library, so every resolution runs out of time.
-    assert list(peers._watched("leiden", ring, [0.1, 1.0], 0, patience=0.001)) == []

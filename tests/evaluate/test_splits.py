@@ -39,9 +39,9 @@ def test_folds_cover_every_labelled_node_once_and_keep_class_shares(
     known = np.flatnonzero(np.array(codes) >= 0)
     if len(known) < 2 * folds:
         with pytest.raises(InputError, match="cannot be cut"):
-            node_split(graph, "p2", folds=folds)
+            node_split(graph, "folds", folds=folds)
         return
-    splits = [node_split(graph, "p2", seed=seed, fold=f, folds=folds) for f in range(folds)]
+    splits = [node_split(graph, "folds", seed=seed, fold=f, folds=folds) for f in range(folds)]
     tested = np.concatenate([s.test for s in splits])
     assert sorted(tested) == known.tolist()
     for split in splits:
@@ -57,26 +57,26 @@ def test_folds_cover_every_labelled_node_once_and_keep_class_shares(
 
 def test_plain_folds_leave_the_remainder_untested() -> None:
     graph = ring([0, 1] * 26, 2)  # 52 = 5 * 10 + 2
-    splits = [node_split(graph, "p2", fold=f, stratified=False) for f in range(5)]
+    splits = [node_split(graph, "folds", fold=f, stratified=False) for f in range(5)]
     assert [len(s.test) for s in splits] == [10] * 5
     assert len(np.unique(np.concatenate([s.test for s in splits]))) == 50
 
 
 def test_same_seed_same_split_and_other_seed_another() -> None:
     graph = ring([0, 1, 2] * 30, 3)
-    one, two, other = (node_split(graph, "p2", seed=s).fingerprint() for s in (3, 3, 4))
+    one, two, other = (node_split(graph, "folds", seed=s).fingerprint() for s in (3, 3, 4))
     assert one == two != other
 
 
 def test_public_split_of_cora_and_its_absence() -> None:
     cora = load_dataset("cora")
-    split = node_split(cora, "p1", seed=7)
+    split = node_split(cora, "public_split", seed=7)
     assert (len(split.train), len(split.validation), len(split.test)) == (140, 500, 1000)
     assert cora.labels is not None
     assert cora.labels.codes is not None
     assert np.bincount(cora.labels.codes[split.train]).tolist() == [20] * 7
     with pytest.raises(InputError, match="public split"):
-        node_split(ring([0, 1] * 10, 2), "p1")
+        node_split(ring([0, 1] * 10, 2), "public_split")
 
 
 @pytest.mark.parametrize("count", [1, 5, 20])
@@ -112,7 +112,7 @@ def test_multi_label_nodes_without_labels_are_in_no_fold() -> None:
     matrix = sp.csr_matrix(np.tile([[1, 0], [1, 1], [0, 0]], (20, 1)).astype(bool))
     rows = np.arange(60)
     graph = build_graph(rows, (rows + 1) % 60, 60, labels=Labels(("a", "b"), matrix=matrix))
-    split = node_split(graph, "p2", fold=4)
+    split = node_split(graph, "folds", fold=4)
     parts = np.concatenate([split.train, split.validation, split.test])
     assert not (parts % 3 == 2).any()
     with pytest.raises(InputError, match="few-label"):
@@ -145,11 +145,11 @@ def test_directed_edges_keep_their_source() -> None:
 
 def test_unknown_protocols_and_folds_are_refused() -> None:
     graph = ring([0, 1] * 20, 2)
-    for task, name in (("classify", "p3"), ("classify", "links"), ("links", "p2")):
+    for task, name in (("classify", "p3"), ("classify", "links"), ("links", "folds")):
         with pytest.raises(InputError, match=name):
             check_protocol(task, name)
     with pytest.raises(InputError, match="fold 5"):
-        node_split(graph, "p2", fold=5)
-    assert (num_folds("p1", 5), num_folds("few5", 5), num_folds("p2", 5)) == (1, 1, 5)
+        node_split(graph, "folds", fold=5)
+    assert (num_folds("public_split", 5), num_folds("few5", 5), num_folds("folds", 5)) == (1, 1, 5)
     with pytest.raises(InputError, match="no labels"):
-        node_split(build_graph(np.array([0]), np.array([1]), 2), "p2")
+        node_split(build_graph(np.array([0]), np.array([1]), 2), "folds")

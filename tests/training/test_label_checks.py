@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from experiments.planted_cases import planted_graph
 from graphham.config.settings import make_config
 from graphham.datasets.open_source import as_graph
-from graphham.evaluate.planted_cases import planted_graph
 from graphham.graph.graph import Graph, Labels
 from graphham.training.label_checks import link_agreement
 from graphham.training.resolve import plan_fit
@@ -63,7 +63,7 @@ def test_several_labels_agree_with_one_in_common() -> None:
     assert found[0] == 1.0
 
 
-@pytest.mark.parametrize("case", ["het", "hom"])
+@pytest.mark.parametrize("case", ["heterophilous", "homophilous"])
 def test_scores_are_not_spread_where_neighbours_differ(case: str) -> None:
     graph, _ = planted_graph(case, 0)
     rows = np.arange(0, graph.num_nodes, 12)

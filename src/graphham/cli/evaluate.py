@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import graphham
 from graphham.cli.options import (
     DirectedOption,
     FeaturesOption,
@@ -18,12 +21,13 @@ from graphham.cli.options import (
     SourceOption,
     TargetOption,
     WeightOption,
+    split_names,
+    split_seeds,
 )
 from graphham.errors import InputError
 
 if TYPE_CHECKING:
-    from graphham.evaluate.running import Outcome
-    from graphham.system.console import Screen
+    from graphham.evaluate.comparison import ComparisonPlan
 
 app = typer.Typer(rich_markup_mode="rich")
 
@@ -84,11 +88,12 @@ def classify(
         str,
         typer.Option(
             "--protocol",
-            metavar="p1|p2|p2s|few5|few10|few20",
-            help="p2: folds over nodes. p1: the split that came with the data. fewN: N labels per "
-            "class. p2s: folds, one sigmoid per class.",
+            metavar="folds|public_split|folds_sigmoid|fewN",
+            help="folds: over the labelled nodes. public_split: the one that came with the data. "
+            "folds_sigmoid: folds, one sigmoid per class. few5, few10 ...: so many labels per "
+            "class.",
         ),
-    ] = "p2",
+    ] = "folds",
     folds: FoldsOption = 5,
     seeds: SeedsOption = "0",
     out: OutOption = None,
@@ -110,8 +115,13 @@ def classify(
       graphham evaluate classify cora --methods graphham,gat --seeds 0,1,2
       graphham evaluate classify edges.csv --features x.csv --labels nodes.csv:topic
     """
+    from graphham.evaluate.comparison import ComparisonPlan
+
     options = GraphOptions(features, labels, id_column, source, target, weight, directed, isolated)
-    _run("classify", graph, options, methods, protocol, folds, seeds, out, budget, keep, quiet)
+    plan = ComparisonPlan(
+        "classify", split_names(methods), protocol, folds, split_seeds(seeds), budget
+    )
+    _run(plan, graph, options, out, keep, quiet)
 
 
 @app.command()
@@ -143,9 +153,14 @@ def links(
     Example:
       graphham evaluate links cora --methods graphham,smoothed,adamic-adar --hard
     """
+    from graphham.evaluate.comparison import ComparisonPlan
+
     options = GraphOptions(features, None, id_column, source, target, weight, directed, isolated)
     protocol = "hard" if hard else "links"
-    _run("links", graph, options, methods, protocol, folds, seeds, out, budget, keep, quiet)
+    plan = ComparisonPlan(
+        "links", split_names(methods), protocol, folds, split_seeds(seeds), budget
+    )
+    _run(plan, graph, options, out, keep, quiet)
 
 
 def reproduce(
@@ -153,8 +168,8 @@ def reproduce(
         list[str],
         typer.Argument(
             metavar="WHAT...",
-            help="table1 to table4, figure3 to figure6, groups, hierarchy, all; or results, which "
-            "writes RESULTS.md from the finished cells.",
+            help="table1 to table4, figure3 to figure6, groups, hierarchy, core, presets, all; or "
+            "results, which writes RESULTS.md from the finished cells.",
         ),
     ],
     datasets: Annotated[
@@ -176,9 +191,7 @@ def reproduce(
     ] = False,
     out: Annotated[
         str,
-        typer.Option(
-            "--out", metavar="DIR", help="Folder for cells, tables, figures and summaries."
-        ),
+        typer.Option("--out", metavar="DIR", help="Folder for cells, tables and figures."),
     ] = "experiments/results",
     file: Annotated[
         str, typer.Option("--file", metavar="FILE", help="Where 'results' writes its text.")
@@ -188,7 +201,8 @@ def reproduce(
 ) -> None:
     """Make the tables and figures of the paper again, resuming what was begun.
 
-    Run it in several terminals to share the work: every cell is measured once.
+    Needs a clone of the source, where the studies are kept. Run it in several terminals to share
+    the work: every cell is measured once.
 
     Examples:
       graphham reproduce table2 --quick
@@ -197,26 +211,24 @@ def reproduce(
     """
     from graphham.system.console import Screen
 
+    experiments = _experiments()
     screen = Screen(quiet)
     if "results" in what:
         if len(what) > 1:
             raise InputError("'results' writes what the finished cells say; give it alone")
-        _write_results(screen, out, file)
+        experiments.write_page(out, file, screen)
         return
-    from graphham.evaluate.reproduce import reproduce as run
-
-    outcome = run(
+    experiments.reproduce(
         what,
         out,
         screen,
-        datasets=_names(datasets),
-        methods=_names(methods),
-        seeds=None if seeds is None else _seeds(seeds),
+        datasets=None if datasets is None else split_names(datasets),
+        methods=None if methods is None else split_names(methods),
+        seeds=None if seeds is None else split_seeds(seeds),
         budget=budget,
         quick=quick,
         keep=keep,
-    )
-    _finish(screen, outcome)
+    ).raise_failures()
 
 
 def list_methods() -> None:
@@ -234,85 +246,36 @@ def list_methods() -> None:
 
 
 def _run(
-    kind: str,
+    plan: ComparisonPlan,
     source: str,
     options: GraphOptions,
-    methods: str,
-    protocol: str,
-    folds: int,
-    seeds: str,
     out: str | None,
-    budget: int,
     keep: bool,
     quiet: bool,
 ) -> None:
-    from graphham.evaluate.splits import check_protocol
-    from graphham.methods.registry import method_class
-    from graphham.system.console import Screen
-
-    check_protocol(kind, protocol)
-    names = _names(methods) or []
-    drawn = _seeds(seeds)
-    if folds < 2:
-        raise InputError(f"--folds must be at least 2, got {folds}")
-    if budget < 1:
-        raise InputError(f"--budget must be at least 1, got {budget}")
-    for name in names:
-        if kind not in method_class(name).tasks:
-            raise InputError(f"the method {name} does not serve {kind}; see 'graphham methods'")
     from graphham.cli.fit import read_and_report
     from graphham.evaluate.comparison import compare_methods
+    from graphham.system.console import Screen
 
     screen = Screen(quiet)
     graph = read_and_report(screen, source, options)
     place = Path(out) if out is not None else Path("evaluations") / Path(source).stem
-    outcome, tables, paths = compare_methods(
-        graph, kind, names, protocol, folds, drawn, budget, place, screen, keep
-    )
+    outcome, tables, paths = compare_methods(graph, plan, place, screen, keep)
     for table in tables:
         screen.plain(f"\n{table.title}\n")
         screen.plain(table.plain())
     screen.say("Wrote", [str(path) for path in paths])
-    _finish(screen, outcome)
+    outcome.raise_failures()
 
 
-def _write_results(screen: Screen, out: str, file: str) -> None:
-    from graphham.evaluate.results import write_results
-    from graphham.evaluate.summaries import gather
-
-    count, paths = gather(out)
-    screen.say("Gathered", f"{count} cells into {len(paths)} summaries")
-    screen.say("Wrote", str(write_results(out, file)))
-
-
-def _finish(screen: Screen, outcome: Outcome) -> None:
-    """Fail at the end if a cell failed: the others were worth finishing first."""
-    if outcome.failures:
-        key, trace = next(iter(outcome.failures.items()))
-        raise RuntimeError(
-            f"{len(outcome.failures)} cells failed, first {key}: {trace.strip().splitlines()[-1]}"
-        )
-
-
-def _names(text: str | None) -> list[str] | None:
-    if text is None:
-        return None
-    found = [name.strip() for name in text.split(",") if name.strip()]
-    if not found:
-        raise InputError("give at least one name, separated by commas")
-    twice = next((name for name in found if found.count(name) > 1), None)
-    if twice is not None:
-        raise InputError(f"{twice!r} is named twice; name each once")
-    return found
-
-
-def _seeds(text: str) -> list[int]:
-    try:
-        found: list[Any] = [int(part) for part in text.split(",") if part.strip()]
-    except ValueError:
-        raise InputError(
-            f"--seeds takes whole numbers separated by commas, such as 0,1,2, got {text!r}"
-        ) from None
-    if not found or min(found) < 0:
-        raise InputError(f"--seeds takes whole numbers from 0 on, got {text!r}")
-    return list(dict.fromkeys(found))
+def _experiments() -> Any:
+    """Return the module that reproduces; it belongs to the source, not to the installed package."""
+    for root in (Path.cwd(), Path(graphham.__file__).resolve().parents[2]):
+        if all((root / "experiments" / name).is_file() for name in ("reproduce.py", "table2.toml")):
+            if str(root) not in sys.path:
+                sys.path.insert(0, str(root))
+            return importlib.import_module("experiments.reproduce")
+    raise InputError(
+        "'graphham reproduce' needs the folder experiments, which is not installed; clone the "
+        "source repository of graphham and run it there"
+    )

@@ -193,3 +193,27 @@ def refuse_existing(path: Path, advice: str) -> None:
     """Stop before any work when the place to write to is taken."""
     if path.exists() or path.is_symlink():
         raise InputError(f"{path} exists already; {advice}")
+
+
+def split_names(text: str) -> list[str]:
+    """Return the names in a list separated by commas; each may occur once."""
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise InputError("give at least one name, separated by commas")
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(f"{twice!r} is named twice; name each once")
+    return names
+
+
+def split_seeds(text: str) -> list[int]:
+    """Return the seeds in a list separated by commas, each once."""
+    try:
+        seeds = [int(part) for part in text.split(",") if part.strip()]
+    except ValueError:
+        raise InputError(
+            f"--seeds takes whole numbers separated by commas, such as 0,1,2, got {text!r}"
+        ) from None
+    if not seeds or min(seeds) < 0:
+        raise InputError(f"--seeds takes whole numbers from 0 on, got {text!r}")
+    return list(dict.fromkeys(seeds))

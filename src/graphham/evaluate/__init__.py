@@ -1,5 +1,6 @@
-"""Protocols, metrics, tests of significance, and the paper's tables and figures by command.
+"""Protocols, metrics, tests of significance: which method suits a graph.
 
 A *cell* is one measurement: one method on one fold of one graph under one protocol. Cells are small
-JSON files; every table, figure and sentence in RESULTS.md is made from them.
+JSON files; every table is made from them. The paper's tables are made by ``experiments``, a package
+beside the source.
 """

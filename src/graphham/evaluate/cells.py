@@ -1,9 +1,9 @@
 """Cells: single measurements on disk, each made once, by whichever process gets to it first.
 
-``ROOT/cells/classify/cora/p2/graphham/seed0-fold3/cell.json`` is one. The JSON file is written last
-and whole, so a cell that has one is finished. While a process works on a cell it holds a lock on
-the cell's ``claim`` file, which also says who it is; the system drops the lock when a process ends,
-however it ends, so the claims of dead processes stand in nobody's way.
+``ROOT/cells/classify/cora/folds/graphham/seed0-fold3/cell.json`` is one. The JSON file is written
+last and whole, so a cell that has one is finished. While a process works on a cell it holds a lock
+on the cell's ``claim`` file, which also says who it is; the system drops the lock when a process
+ends, however it ends, so the claims of dead processes stand in nobody's way.
 """
 
 from __future__ import annotations

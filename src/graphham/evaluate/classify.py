@@ -30,7 +30,7 @@ def measure_classification(
     graph: Graph,
     method: str,
     *,
-    protocol: str = "p2",
+    protocol: str = "folds",
     seed: int = 0,
     fold: int = 0,
     folds: int = 5,
@@ -61,7 +61,7 @@ def measure_classification(
         What goes into the cell's JSON, and the groups found, if any.
     """
     split = node_split(graph, protocol, seed=seed, fold=fold, folds=folds, stratified=stratified)
-    whole = as_separate_labels(graph) if protocol == "p2s" else graph
+    whole = as_separate_labels(graph) if protocol == "folds_sigmoid" else graph
     shown = hide_labels(whole, split.test)
     assert whole.labels is not None
     labels = whole.labels
@@ -126,7 +126,7 @@ def _score(method: Method, labels: Labels, rows: npt.NDArray[Any], protocol: str
         return class_metrics(labels.codes[rows], picked.argmax(axis=1))
     assert labels.matrix is not None
     truth = labels.matrix[rows]
-    if protocol != "p2s":
+    if protocol != "folds_sigmoid":
         return label_metrics(truth, take_as_many(picked, truth))
     # Methods give probabilities or log-odds; one half and zero are the same cut.
     is_probability = bool((scores >= 0).all() and (scores <= 1).all())

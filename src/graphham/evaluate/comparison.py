@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,8 +17,9 @@ from graphham.evaluate.reporting import (
     select,
 )
 from graphham.evaluate.running import Outcome, run_cells
-from graphham.evaluate.splits import num_folds
+from graphham.evaluate.splits import check_protocol, num_folds
 from graphham.evaluate.tables import Table
+from graphham.methods.registry import method_class
 from graphham.system.atomic import write_json
 
 if TYPE_CHECKING:
@@ -24,28 +27,55 @@ if TYPE_CHECKING:
     from graphham.system.console import Screen
 
 
-def compare_methods(
-    graph: Graph,
-    kind: str,
-    methods: Sequence[str],
-    protocol: str,
-    folds: int,
-    seeds: Sequence[int],
-    budget: int,
-    out: Path,
-    screen: Screen,
-    keep: bool = False,
-) -> tuple[Outcome, list[Table], list[Path]]:
-    """Measure methods on every fold of every seed and lay the scores side by side.
+@dataclass(frozen=True)
+class ComparisonPlan:
+    """Which methods are compared, and how.
 
     Args:
-        graph: The graph.
         kind: ``classify`` or ``links``.
         methods: Names in the registry; the others are tested against the first.
         protocol: See :data:`graphham.evaluate.splits.PROTOCOLS`.
         folds: Number of folds.
         seeds: Of splits and methods.
         budget: Settings each method may try on validation data.
+    """
+
+    kind: str
+    methods: Sequence[str]
+    protocol: str
+    folds: int = 5
+    seeds: Sequence[int] = (0,)
+    budget: int = 1
+
+    def __post_init__(self) -> None:
+        check_protocol(self.kind, self.protocol)
+        for name, value, least in (("folds", self.folds, 2), ("budget", self.budget, 1)):
+            if value < least:
+                raise InputError(f"--{name} must be at least {least}, got {value}")
+        for method in self.methods:
+            if self.kind not in method_class(method).tasks:
+                raise InputError(
+                    f"the method {method} does not serve {self.kind}; see 'graphham methods'"
+                )
+
+    def cells(self, graph: str) -> list[Cell]:
+        """Return what to measure on a graph of this name, fold by fold."""
+        return [
+            Cell(self.kind, graph, self.protocol, method, seed, fold, self.folds, self.budget)
+            for seed in self.seeds
+            for fold in range(num_folds(self.protocol, self.folds))
+            for method in self.methods
+        ]
+
+
+def compare_methods(
+    graph: Graph, plan: ComparisonPlan, out: Path, screen: Screen, keep: bool = False
+) -> tuple[Outcome, list[Table], list[Path]]:
+    """Measure methods on every fold of every seed and lay the scores side by side.
+
+    Args:
+        graph: The graph.
+        plan: What to compare.
         out: Results folder; finished cells in it are kept.
         screen: Where progress is shown.
         keep: Leave the fitted method as a run folder in every cell.
@@ -54,39 +84,26 @@ def compare_methods(
         What became of the cells, the tables, and the files written.
     """
     _check_same_graph(graph, out)
-    cells = [
-        Cell(kind, graph.name, protocol, method, seed, fold, folds, budget)
-        for seed in seeds
-        for fold in range(num_folds(protocol, folds))
-        for method in methods
-    ]
+    cells = plan.cells(graph.name)
     store = CellStore(out)
     outcome = run_cells(cells, store, screen, graph=graph, keep=keep)
-    ordered = sorted(cells, key=lambda cell: methods.index(cell.method))
+    ordered = sorted(cells, key=lambda cell: plan.methods.index(cell.method))
     records = select(outcome.records, ordered)
     if all(record.get("status") == "refused" for record in records):
         reasons = [str(record.get("reason")) for record in records]
         raise InputError(reasons[0] if reasons else "no cell could be measured")
-    tables = comparison_tables(records, kind, methods[0])
-    if kind == "links":
-        tables.append(link_detail_table(records))
-    found = hierarchy_table(records, "hierarchy", "Hierarchy of the same runs")
-    if found.rows:
-        tables.append(found)
-    names = [f"{kind}-{protocol}", "link-metrics" if kind == "links" else "", "hierarchy"]
-    files = [name for name in names if name]
-    paths = [
-        path
-        for table, name in zip(tables, files, strict=False)
-        for path in table.write(out / "tables", name)
-    ]
-    return outcome, tables, paths
+    named = {f"{plan.kind}-{plan.protocol}": comparison_tables(records, plan.kind)[0]}
+    if plan.kind == "links":
+        named["link-metrics"] = link_detail_table(records)
+    hierarchy = hierarchy_table(records, "hierarchy", "Hierarchy of the same runs")
+    if hierarchy.rows:
+        named["hierarchy"] = hierarchy
+    paths = [path for name, table in named.items() for path in table.write(out / "tables", name)]
+    return outcome, list(named.values()), paths
 
 
 def _check_same_graph(graph: Graph, out: Path) -> None:
     """Refuse to mix the results of two graphs in one folder."""
-    import json
-
     path = out / "graph.json"
     facts = {"name": graph.name, "fingerprint": graph.fingerprint()}
     if path.is_file():

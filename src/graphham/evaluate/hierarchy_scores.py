@@ -21,6 +21,7 @@ from graphham.results.scores import (
     groups_used,
     label_scores,
     nesting_score,
+    partition_scores,
 )
 
 if TYPE_CHECKING:
@@ -108,8 +109,7 @@ def stability(runs: Sequence[Codes]) -> dict[str, float]:
         raise InputError("stability needs at least two runs")
     pairs = []
     for first, second in itertools.combinations(runs, 2):
-        size = int(second.max()) + 1
-        scores = label_scores(first, Labels(tuple(range(size)), codes=second))
+        scores = partition_scores(first, second)
         pairs.append((scores["nmi"], scores["ari"]))
     nmi, ari = np.mean(pairs, axis=0)
     return {"nmi": float(nmi), "ari": float(ari)}

@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+import torch
 
 from graphham.errors import InputError
+from graphham.training.multilabel import micro_f1
+from graphham.training.validation import ranking_auc
 
 Scores = npt.NDArray[np.float64]
 
@@ -50,10 +53,9 @@ def label_metrics(truth: sp.csr_matrix, said: sp.csr_matrix) -> dict[str, float]
     both = truth.multiply(said)
     hits, true, claimed = (np.asarray(m.sum(axis=0)).ravel() for m in (both, truth, said))
     wrong = np.asarray((truth != said).sum(axis=1)).ravel()
-    total = true.sum() + claimed.sum()
     return {
         "accuracy": float((wrong == 0).mean()),
-        "micro_f1": float(2 * hits.sum() / total) if total else 0.0,
+        "micro_f1": micro_f1(truth, said),
         "macro_f1": _macro(hits, true, claimed),
         "label_accuracy": float(1 - wrong.sum() / max(truth.shape[0] * truth.shape[1], 1)),
     }
@@ -75,11 +77,8 @@ def link_metrics(scores: Scores, scale: int = SCALE) -> dict[str, float]:
     above = (false > true).sum(axis=1)
     level = (false == true).sum(axis=1)
     rank = 1 + above + level / 2
-    ordered = np.sort(false, axis=None)
-    below = np.searchsorted(ordered, true.ravel(), side="left")
-    up_to = np.searchsorted(ordered, true.ravel(), side="right")
     return {
-        "auc": float((below + up_to).mean() / 2 / len(ordered)),
+        "auc": ranking_auc(*(torch.from_numpy(part.ravel()) for part in (true, false))),
         "auc_query": float((1 - (rank - 1) / false.shape[1]).mean()),
         "mrr": float((1 / rank).mean()),
         "scaled_mrr": float((1 / np.ceil(rank / scale)).mean()),

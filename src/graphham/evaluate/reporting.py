@@ -1,4 +1,4 @@
-"""From finished cells to tables: means, deviations, published numbers, paired tests."""
+"""From finished cells to tables: means, deviations, paired tests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from graphham.evaluate.cells import Cell, Record
-from graphham.evaluate.published import ABLATION, CLASSIFICATION, LINKS, Printed
 from graphham.evaluate.significance import Comparison, compare, holm
 from graphham.evaluate.tables import Column, Spread, Table
 
@@ -27,14 +26,15 @@ TITLES = {
     "mrr_alone": "MRR, vectors alone",
 }
 MAIN_METRICS = {"classify": ("accuracy", "macro_f1"), "links": ("auc", "mrr")}
-ABLATIONS = ("graphham-no-lambda", "graphham-no-q", "graphham-no-reg")
 PROTOCOL_TITLES = {
-    "p1": "public split (P1)",
-    "p2": "folds (P2)",
-    "p2s": "folds, sigmoids (P2s)",
+    "public_split": "public split",
+    "folds": "folds",
+    "folds_sigmoid": "folds, sigmoids",
     "links": "links, uniform negatives",
     "hard": "links, hard negatives",
 }
+# Protocols whose training sets overlap from fold to fold.
+FOLDED = ("folds", "folds_sigmoid", "links", "hard")
 
 Fold = tuple[int, int]
 
@@ -68,7 +68,7 @@ class Group:
     def test_to_train(self) -> float | None:
         """Return the ratio of test to training examples, where training sets overlap."""
         cells = list(self.records.values())
-        if not cells or cells[0]["cell"]["protocol"] not in ("p2", "p2s", "links", "hard"):
+        if not cells or cells[0]["cell"]["protocol"] not in FOLDED:
             return None
         sizes = [(r["split"]["test"], r["split"]["train"]) for r in cells]
         return float(np.mean([test / train for test, train in sizes]))
@@ -86,9 +86,18 @@ def group_records(records: Iterable[Record]) -> Groups:
     return {key: Group(found) for key, found in gathered.items()}
 
 
-def compare_groups(first: Group, second: Group, metric: str) -> Comparison | None:
-    """Compare two methods on the folds both have."""
-    a, b = first.values(metric), second.values(metric)
+def compare_groups(
+    first: Group, second: Group, metric: str, theirs: str | None = None
+) -> Comparison | None:
+    """Compare two methods on the folds both have.
+
+    Args:
+        first: Cells of one method.
+        second: Cells of the other.
+        metric: What is compared.
+        theirs: The second method's metric, where it is another.
+    """
+    a, b = first.values(metric), second.values(theirs or metric)
     common = sorted(a.keys() & b.keys())
     if not common:
         return None
@@ -98,7 +107,7 @@ def compare_groups(first: Group, second: Group, metric: str) -> Comparison | Non
 
 
 def comparison_tables(
-    records: Iterable[Record], kind: str, reference: str | None = None, published: bool = True
+    records: Iterable[Record], kind: str, reference: str | None = None
 ) -> list[Table]:
     """Return one table per graph and protocol: every method, and how it differs from one of them.
 
@@ -106,41 +115,24 @@ def comparison_tables(
         records: Cells of kind ``classify`` or ``links``.
         kind: Which of the two.
         reference: Method to test against; the first one when not given or not there.
-        published: Show the paper's numbers too.
     """
     groups = group_records(records)
     pairs = list(dict.fromkeys((graph, protocol) for graph, protocol, _ in groups))
     return [
-        _comparison_table(groups, graph, protocol, kind, reference, published)
-        for graph, protocol in pairs
+        _comparison_table(groups, graph, protocol, kind, reference) for graph, protocol in pairs
     ]
 
 
 def _comparison_table(
-    groups: Groups, graph: str, protocol: str, kind: str, reference: str | None, published: bool
+    groups: Groups, graph: str, protocol: str, kind: str, reference: str | None
 ) -> Table:
     mine = {m: group for (g, p, m), group in groups.items() if (g, p) == (graph, protocol)}
     base = reference if reference in mine else next(iter(mine))
     metrics = _metrics_of(mine.values(), kind)
     main = metrics[0]
-    printed = CLASSIFICATION if kind == "classify" else LINKS
-    columns = [Column("method", "method")]
-    has_paper = (
-        published
-        and protocol in ("p1", "p2", "p2s", "links")
-        and any((graph, metric, m) in printed for metric in metrics for m in mine)
-    )
-    # One prediction per node has one number for both; the paper prints two, so both are shown.
-    has_micro = has_paper and kind == "classify" and "micro_f1" not in metrics
-    for metric in metrics:
-        if has_paper:
-            columns.append(Column(f"paper_{metric}", f"paper {TITLES[metric]}", "score"))
-        if has_micro and metric == "accuracy":
-            columns.append(Column("paper_micro_f1", "paper micro-F1", "score"))
-        columns.append(Column(metric, TITLES[metric], "score"))
-        if has_paper:
-            columns.append(Column(f"gap_{metric}", "ours − paper", "change"))
-    columns += [
+    columns = (
+        Column("method", "method"),
+        *(Column(metric, TITLES[metric], "score") for metric in metrics),
         Column("change", f"{TITLES[main]} − {base}", "change"),
         Column("p_plain", "p", "p"),
         Column("p_corrected", "p corr.", "p"),
@@ -148,35 +140,30 @@ def _comparison_table(
         Column("effect", "d", "effect"),
         Column("count", "n", "count"),
         Column("seconds", "s / fit", "seconds"),
-    ]
+    )
     rivals = [m for m in mine if m != base]
     found = {m: compare_groups(mine[m], mine[base], main) for m in rivals}
     adjusted = dict(
         zip(rivals, holm([None if c is None else c.p for c in found.values()]), strict=True)
     )
-    rows = []
-    for method, group in mine.items():
-        row: dict[str, Any] = {"method": method, "count": len(group) or None}
-        for metric in metrics:
-            spread = group.spread(metric)
-            paper = printed.get((graph, metric, method))
-            row[metric] = spread
-            if paper is not None:
-                row[f"paper_{metric}"] = paper.value
-                if spread is not None:
-                    row[f"gap_{metric}"] = spread.mean - paper.value
-        if has_micro and (graph, "micro_f1", method) in printed:
-            row["paper_micro_f1"] = printed[graph, "micro_f1", method].value
-        row |= _test_columns(found.get(method), adjusted.get(method))
-        row["seconds"] = group.spread("seconds", "cost")
-        rows.append(row)
+    rows = [
+        {
+            "method": method,
+            "count": len(group) or None,
+            **{metric: group.spread(metric) for metric in metrics},
+            **paired_columns(found.get(method), adjusted.get(method)),
+            "seconds": group.spread("seconds", "cost"),
+        }
+        for method, group in mine.items()
+    ]
     notes = _notes(mine, protocol, kind, base)
     title = f"{graph}: {PROTOCOL_TITLES.get(protocol, protocol)}"
     name = f"{graph}-{protocol}"
-    return Table(title, tuple(columns), tuple(rows), tuple(notes), name)
+    return Table(title, columns, tuple(rows), tuple(notes), name)
 
 
-def _test_columns(found: Comparison | None, adjusted: float | None) -> dict[str, Any]:
+def paired_columns(found: Comparison | None, adjusted: float | None) -> dict[str, Any]:
+    """Return the columns of a paired test; none where nothing was compared."""
     if found is None:
         return {}
     return {
@@ -197,7 +184,7 @@ def _metrics_of(groups: Iterable[Group], kind: str) -> list[str]:
 
 
 def _notes(mine: Mapping[str, Group], protocol: str, kind: str, base: str) -> list[str]:
-    kind_of_p = "corrected" if _is_folded(protocol) else "plain"
+    kind_of_p = "corrected" if protocol in FOLDED else "plain"
     notes = [
         f"p: paired t-test against {base} on the same folds; corr.: corrected for overlapping "
         f"training sets (Nadeau-Bengio); Holm: the {kind_of_p} p, "
@@ -220,10 +207,6 @@ def _notes(mine: Mapping[str, Group], protocol: str, kind: str, base: str) -> li
         if group.reason:
             notes.append(f"{method}: {group.reason}.")
     return notes
-
-
-def _is_folded(protocol: str) -> bool:
-    return protocol in ("p2", "p2s", "links", "hard")
 
 
 def link_detail_table(records: Iterable[Record]) -> Table:
@@ -255,60 +238,6 @@ def link_detail_table(records: Iterable[Record]) -> Table:
         "the validation links taught.",
     )
     return Table("Further link metrics", columns, tuple(rows), notes, "metrics")
-
-
-def ablation_table(records: Iterable[Record]) -> Table:
-    """Return Table 4: the change when a part is removed, the paper's and ours, with stars.
-
-    A star is p < 0.05 by the plain paired test, as in the paper; two stars also survive the
-    correction for overlapping training sets and Holm's for the three ablations.
-    """
-    groups = group_records(records)
-    rows = []
-    for graph, protocol in dict.fromkeys((g, p) for g, p, _ in groups):
-        full = groups.get((graph, protocol, "graphham"))
-        if full is None or not len(full):
-            continue
-        for metric in ("accuracy", "macro_f1"):
-            found = {
-                name: compare_groups(groups[graph, protocol, name], full, metric)
-                for name in ABLATIONS
-                if (graph, protocol, name) in groups
-            }
-            adjusted = holm([None if c is None else c.p for c in found.values()])
-            for (name, result), p_holm in zip(found.items(), adjusted, strict=True):
-                if result is None:
-                    continue
-                paper = ABLATION.get((graph, metric, name)) if _is_folded(protocol) else None
-                rows.append(
-                    {
-                        "graph": graph,
-                        "metric": TITLES[metric],
-                        "without": name.removeprefix("graphham-no-"),
-                        "paper": _starred(paper),
-                        **_test_columns(result, p_holm),
-                        "stars": _stars(result, p_holm),
-                        "wins": f"{result.wins}/{result.count}",
-                    }
-                )
-    columns = (
-        Column("graph", "graph"),
-        Column("metric", "metric"),
-        Column("without", "without"),
-        Column("paper", "paper"),
-        Column("change", "ours", "change"),
-        Column("stars", "stars"),
-        Column("p_plain", "p", "p"),
-        Column("p_corrected", "p corr.", "p"),
-        Column("p_holm", "p Holm", "p"),
-        Column("effect", "d", "effect"),
-        Column("wins", "better without"),
-    )
-    note = (
-        "Change against the full model (negative: the part helped). * p < .05 by the plain paired "
-        "test, as in the paper; ** also after Nadeau-Bengio and Holm."
-    )
-    return Table("Table 4: ablations", columns, tuple(rows), (note,))
 
 
 def hierarchy_table(records: Iterable[Record], part: str, title: str) -> Table:
@@ -372,15 +301,3 @@ def select(records: Mapping[str, Record], cells: Iterable[Cell]) -> list[Record]
 def having(records: Iterable[Record], wanted: Callable[[Record], bool]) -> list[Record]:
     """Return the records whose cell is wanted."""
     return [record for record in records if wanted(record["cell"])]
-
-
-def _starred(paper: Printed | None) -> str | None:
-    if paper is None:
-        return None
-    return f"{paper.value:+.3f}".replace("-", "−") + ("*" if paper.starred else "")
-
-
-def _stars(result: Comparison, p_holm: float | None) -> str:
-    if p_holm is not None and p_holm < 0.05:
-        return "**"
-    return "*" if result.p_plain is not None and result.p_plain < 0.05 else ""

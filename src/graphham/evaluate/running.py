@@ -39,20 +39,16 @@ def measure(
     keep: bool = False,
     fits: Fits | None = None,
 ) -> Measured:
-    """Do the work of one cell.
+    """Do the work of one cell of kind ``classify`` or ``links``.
 
     Args:
         cell: What to measure.
-        graph: The user's graph; looked up by the cell's name when not given.
-        place: Folder of the cell, for kinds that leave a run folder.
+        graph: The user's graph; the dataset the cell names when not given.
+        place: Folder of the cell.
         keep: Save the fitted method in ``run`` below that folder.
         fits: Fits of the cell's group that need not be made again.
     """
-    if cell.kind == "hierarchy":
-        from graphham.evaluate.hierarchy_cells import measure_hierarchy
-
-        return measure_hierarchy(cell)
-    graph = load_graph(cell.graph, cell.seed) if graph is None else graph
+    graph = load_graph(cell.graph) if graph is None else graph
     common: dict[str, Any] = {
         "seed": cell.seed,
         "fold": cell.fold,
@@ -73,29 +69,12 @@ def measure(
         from graphham.evaluate.links import measure_links
 
         return measure_links(graph, cell.method, hard=cell.protocol == "hard", **common)
-    if cell.kind == "portrait":
-        from graphham.evaluate.figure_data import measure_portrait
-
-        return measure_portrait(cell, graph, place)
-    if cell.kind == "facts":
-        from graphham.datasets import table1_rows
-
-        return {"metrics": table1_rows([cell.graph])[0]}, {}
     raise InputError(f"there is no kind of cell {cell.kind!r}")
 
 
-@functools.lru_cache(maxsize=2)
-def load_graph(name: str, seed: int = 0) -> Graph:
-    """Return a dataset or, for the seed, a planted graph by name."""
-    from graphham.evaluate.planted_cases import is_planted, planted_graph
-
-    if is_planted(name):
-        return planted_graph(name, seed)[0]
-    return _dataset(name)
-
-
 @functools.lru_cache(maxsize=1)
-def _dataset(name: str) -> Graph:
+def load_graph(name: str) -> Graph:
+    """Return a dataset by name; the last one is kept."""
     from graphham.datasets import load_dataset
 
     return load_dataset(name)
@@ -112,6 +91,14 @@ class Outcome:
     def __init__(self) -> None:
         self.records: dict[str, Record] = {}
         self.failures: dict[str, str] = {}
+
+    def raise_failures(self) -> None:
+        """Fail if a cell failed; called at the end, since the others were worth finishing."""
+        if self.failures:
+            key, trace = next(iter(self.failures.items()))
+            raise RuntimeError(
+                f"{len(self.failures)} cells failed, first {key}: {trace.strip().splitlines()[-1]}"
+            )
 
 
 def run_cells(

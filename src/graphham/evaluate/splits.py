@@ -25,12 +25,12 @@ LINK_VALIDATION_SHARE = 0.05
 FEW_VALIDATION = 200
 
 PROTOCOLS = {
-    "p1": "the public Planetoid split: 20 labels per class, 500 validation nodes, 1000 test nodes; "
-    "seeds change the methods' own draws only",
-    "p2": "folds over the labelled nodes, stratified by class, 10% of the training part for "
+    "public_split": "the public Planetoid split: 20 labels per class, 500 validation nodes, 1000 "
+    "test nodes; seeds change the methods' own draws only",
+    "folds": "folds over the labelled nodes, stratified by class, 10% of the training part for "
     "validation, whole graph visible; softmax, so accuracy equals micro-F1",
-    "p2s": "the folds of p2, one sigmoid per class cut at 0.5, accuracy is exact match: for "
-    "comparison with the printed tables only",
+    "folds_sigmoid": "the same folds, one sigmoid per class cut at 0.5, accuracy is exact match: "
+    "for comparison with the printed tables only",
     "fewN": "N labels per class (few5, few10, few20), 200 validation nodes, all others tested; the "
     "seed draws the labels",
     "links": "folds over edges: a fifth tested and removed from the graph before anything sees it, "
@@ -75,7 +75,7 @@ class EdgeSplit:
 def check_protocol(task: str, name: str) -> str:
     """Return the protocol's name, or say which ones there are."""
     allowed = {
-        "classify": {"p1", "p2", "p2s"},
+        "classify": {"public_split", "folds", "folds_sigmoid"},
         "links": {"links", "hard"},
     }[task]
     if name in allowed or (task == "classify" and re.fullmatch(r"few[1-9][0-9]*", name)):
@@ -88,12 +88,12 @@ def check_protocol(task: str, name: str) -> str:
 
 def num_folds(protocol: str, folds: int) -> int:
     """Return how many folds a protocol really has: fixed splits have one."""
-    return 1 if protocol == "p1" or protocol.startswith("few") else folds
+    return 1 if protocol == "public_split" or protocol.startswith("few") else folds
 
 
 def node_split(
     graph: Graph,
-    protocol: str = "p2",
+    protocol: str = "folds",
     *,
     seed: int = 0,
     fold: int = 0,
@@ -104,8 +104,8 @@ def node_split(
 
     Args:
         graph: A graph with labels.
-        protocol: ``p1``, ``p2``, ``p2s`` or ``fewN``.
-        seed: Draws the folds; P1 does not depend on it.
+        protocol: ``public_split``, ``folds``, ``folds_sigmoid`` or ``fewN``.
+        seed: Draws the folds; the public split does not depend on it.
         fold: Which fold is tested, from 0.
         folds: Number of folds.
         stratified: Spread every class evenly over the folds. Without it (A9) one permutation is
@@ -118,7 +118,7 @@ def node_split(
         raise InputError(f"{graph.name!r} has no labels to classify by; give --labels FILE:COLUMN")
     if not 0 <= fold < num_folds(protocol, folds):
         raise InputError(f"there is no fold {fold}; {protocol} has {num_folds(protocol, folds)}")
-    if protocol == "p1":
+    if protocol == "public_split":
         return _public_split(graph)
     if protocol.startswith("few"):
         return _few_labels(labels, int(protocol[3:]), seed)
@@ -163,7 +163,7 @@ def hide_labels(graph: Graph, rows: Rows) -> Graph:
 
 
 def as_separate_labels(graph: Graph) -> Graph:
-    """Return the graph with one yes-or-no label per class, for the sigmoid protocol (P2s)."""
+    """Return the graph with one yes-or-no label per class, for ``folds_sigmoid``."""
     labels = graph.labels
     assert labels is not None
     if labels.codes is None:
@@ -216,16 +216,14 @@ def _deal(rows: Rows, codes: npt.NDArray[np.int32], hands: int, hand: int) -> Ro
 def _public_split(graph: Graph) -> NodeSplit:
     names = ("train", "val", "test")
     if not all(name in graph.splits for name in names):
-        raise InputError(
-            f"{graph.name!r} comes without a public split, so protocol p1 cannot be used; take p2"
-        )
+        raise InputError(f"{graph.name!r} comes without a public split; use --protocol folds")
     train, validation, test = (np.sort(graph.splits[name]).astype(np.int64) for name in names)
     return NodeSplit(train, validation, test)
 
 
 def _few_labels(labels: Labels, count: int, seed: int) -> NodeSplit:
     if labels.codes is None:
-        raise InputError("few-label protocols need one label per node; use p2 for several")
+        raise InputError("few-label protocols need one label per node; use --protocol folds")
     known = np.flatnonzero(labels.codes >= 0)
     draw = numpy_generator(derive_key(seed, "few labels", count))
     shuffled = draw.permutation(known)

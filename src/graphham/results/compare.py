@@ -11,7 +11,7 @@ import numpy.typing as npt
 from graphham.errors import InputError
 from graphham.graph.ids import NodeIds
 from graphham.results.run_folder import Run
-from graphham.results.scores import contingency
+from graphham.results.scores import contingency, partition_scores
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -130,7 +130,6 @@ def compare_runs(first: Run, second: Run, level: int = 1) -> Comparison:
         level: The level to compare; both runs must have it.
     """
     from scipy.optimize import linear_sum_assignment
-    from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
     for run in (first, second):
         if not 1 <= level <= run.hierarchy.num_levels:
@@ -158,6 +157,7 @@ def compare_runs(first: Run, second: Run, level: int = 1) -> Comparison:
     smaller = np.minimum(counts.sum(axis=1)[low], counts.sum(axis=0)[high])
     real = counts[low, high] > _LEAST_SHARED * smaller
     partner[low[real]] = high[real]
+    scores = partition_scores(before, after)
     return Comparison(
         first,
         second,
@@ -166,8 +166,8 @@ def compare_runs(first: Run, second: Run, level: int = 1) -> Comparison:
         rows_b,
         counts,
         partner,
-        float(adjusted_rand_score(before, after)),
-        float(normalized_mutual_info_score(before, after)),
+        scores["ari"],
+        scores["nmi"],
     )
 
 

@@ -234,14 +234,23 @@ def label_scores(groups: npt.NDArray[Any], labels: Labels) -> dict[str, Any]:
     picked = np.asarray(groups)[single]
     if not len(picked):
         return {"nmi": None, "ari": None, "purity": None, "nodes": 0}
-    table = _table(picked, codes[single]).astype(np.float64)
+    return {**partition_scores(picked, codes[single]), "nodes": len(picked)}
+
+
+def partition_scores(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> dict[str, float]:
+    """Compare two codings of the same nodes: NMI, adjusted Rand index, and the first's purity.
+
+    Args:
+        first: ``(num_nodes,)`` codes from 0.
+        second: ``(num_nodes,)`` codes from 0.
+    """
+    table = _table(first, second).astype(np.float64)
     a, b = _entropy(table.sum(axis=1)), _entropy(table.sum(axis=0))
     shared = max(0.0, a + b - _entropy(table))
     return {
         "nmi": float(min(1.0, 2 * shared / (a + b))) if a + b > 0 else 1.0,
         "ari": _adjusted_rand(table),
         "purity": float(table.max(axis=1).sum() / table.sum()),
-        "nodes": len(picked),
     }
 
 

@@ -28,6 +28,18 @@ def take_as_many(scores: npt.NDArray[Any], truth: sp.csr_matrix) -> sp.csr_matri
     return sp.csr_matrix((np.ones(len(rows), dtype=bool), (rows, columns)), shape=scores.shape)
 
 
+def micro_f1(truth: sp.csr_matrix, predicted: sp.csr_matrix) -> float:
+    """Return the F1 of all labels of all nodes pooled; 0 when there are none.
+
+    Args:
+        truth: ``(nodes, labels)`` boolean.
+        predicted: ``(nodes, labels)`` boolean.
+    """
+    hits = truth.astype(np.int64).multiply(predicted.astype(np.int64)).sum()
+    total = truth.astype(np.int64).sum() + predicted.astype(np.int64).sum()
+    return float(2 * hits / total) if total else 0.0
+
+
 def ranked_micro_f1(scores: npt.NDArray[Any], truth: sp.csr_matrix) -> float:
     """Return the micro-F1 of :func:`take_as_many`; 0 when no node has a label.
 
@@ -35,6 +47,4 @@ def ranked_micro_f1(scores: npt.NDArray[Any], truth: sp.csr_matrix) -> float:
         scores: ``(nodes, labels)``.
         truth: ``(nodes, labels)`` boolean.
     """
-    # As many labels are predicted as are true, so precision, recall and F1 are one number.
-    hits = truth.astype(np.int64).multiply(take_as_many(scores, truth).astype(np.int64)).sum()
-    return float(hits / truth.nnz) if truth.nnz else 0.0
+    return micro_f1(truth, take_as_many(scores, truth))

@@ -1,0 +1,130 @@
+"""Planted graphs on which groups should or should not help, one per axis of difficulty.
+
+Twelve fine groups nest three by four; the fine group is the class. Each case names how edges are
+shared out, how strong features are, and what is missing. A new graph is drawn for every seed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from graphham.errors import InputError
+from graphham.graph.graph import Graph, Labels, build_graph
+from graphham.sampling.keys import derive_key, numpy_generator
+
+FINE, COARSE = 12, 3
+_NODES, _DEGREE, _DIM = 2004, 8, 32
+
+
+@dataclass(frozen=True)
+class Case:
+    """One planted case.
+
+    Args:
+        title: What is hard about it.
+        key: What the draws are derived from; not the name, so that a better name draws the same
+            graphs.
+        shares: Shares of edges to the own fine group, the own coarse group, and anywhere.
+        strength: Length of the coarse and of the fine part of a group's mean feature vector,
+            where the noise has deviation 1 per feature, times the root of the width.
+        missing: Share of nodes without features.
+        partners: Share of edges to two fixed groups of other coarse groups instead.
+    """
+
+    title: str
+    key: str
+    shares: tuple[float, float, float]
+    strength: float
+    missing: float = 0.0
+    partners: float = 0.0
+
+
+CASES = {
+    "homophilous": Case("friends alike, features weak", "hom", (0.45, 0.20, 0.35), 0.35),
+    "rewired": Case("two thirds of the edges at random", "rew", (0.30, 0.05, 0.65), 0.40),
+    "missing_features": Case(
+        "60% of the nodes without features", "miss", (0.45, 0.20, 0.35), 0.70, missing=0.6
+    ),
+    "heterophilous": Case(
+        "edges go to two other groups", "het", (0.0, 0.0, 0.25), 0.40, partners=0.75
+    ),
+}
+# Trees for hierarchy quality: shares of edges inside the fine group, the coarse one, and outside.
+TREES = {
+    "tree-70-20-10": (0.70, 0.20, 0.10),
+    "tree-50-33-17": (0.50, 0.33, 0.17),
+    "tree-40-30-30": (0.40, 0.30, 0.30),
+}
+
+
+def is_planted(name: str) -> bool:
+    """Tell whether a graph's name is that of a planted case or tree."""
+    return name in CASES or name in TREES
+
+
+def planted_graph(name: str, seed: int) -> tuple[Graph, list[npt.NDArray[np.int32]]]:
+    """Draw a planted graph and return it with its true groups, fine to coarse.
+
+    Args:
+        name: A key of :data:`CASES` or :data:`TREES`.
+        seed: Draws graph and features.
+    """
+    if name in TREES:
+        from graphham.graph.planted import planted_hierarchy
+
+        planted = planted_hierarchy(
+            (COARSE, FINE // COARSE), 2000, edge_shares=TREES[name], seed=seed
+        )
+        return planted.graph, planted.levels
+    if name not in CASES:
+        raise InputError(f"there is no planted case {name!r}; choose {', '.join((*CASES, *TREES))}")
+    case = CASES[name]
+    draw = numpy_generator(derive_key(seed, "planted case", case.key))
+    fine = draw.permutation(np.arange(_NODES) % FINE).astype(np.int32)
+    coarse = (fine // (FINE // COARSE)).astype(np.int32)
+    source, target = _edges(case, fine, draw)
+    graph = build_graph(
+        source,
+        target,
+        _NODES,
+        name=name,
+        features=_features(case, fine, coarse, draw),
+        labels=Labels(tuple(f"group {g}" for g in range(FINE)), codes=fine),
+    )
+    return graph, [fine, coarse]
+
+
+def _edges(case: Case, fine: Any, draw: np.random.Generator) -> tuple[Any, Any]:
+    count = _NODES * _DEGREE // 2
+    source = draw.integers(_NODES, size=count)
+    per = FINE // COARSE
+    kinds = draw.choice(4, size=count, p=[*case.shares, case.partners])
+    wanted = fine[source].astype(np.int64)
+    near = kinds == 1
+    wanted[near] = wanted[near] // per * per + draw.integers(per, size=int(near.sum()))
+    # One partner in each of the other coarse groups, at the next place inside it.
+    away = kinds == 3
+    step = draw.integers(1, COARSE, size=int(away.sum()))
+    there = (wanted[away] // per + step) % COARSE
+    wanted[away] = there * per + (wanted[away] + 1) % per
+    anywhere = kinds == 2
+    wanted[anywhere] = draw.integers(FINE, size=int(anywhere.sum()))
+    order = np.argsort(fine, kind="stable")
+    size = _NODES // FINE
+    target = order[wanted * size + draw.integers(size, size=count)]
+    return source, target
+
+
+def _features(case: Case, fine: Any, coarse: Any, draw: np.random.Generator) -> Any:
+    means = (
+        draw.normal(size=(FINE, _DIM))
+        + draw.normal(size=(COARSE, _DIM))[np.arange(FINE) // (FINE // COARSE)]
+    )
+    values = case.strength * means[fine] + draw.normal(size=(_NODES, _DIM))
+    if case.missing:
+        values[draw.random(_NODES) < case.missing] = 0.0
+    return values.astype(np.float32)

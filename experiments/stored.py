@@ -1,0 +1,132 @@
+"""Stored cells: what the repository keeps of finished cells, one file per study.
+
+``results/table2.jsonl`` holds the records of Table 2, one cell per line, sorted. Cells are folders
+with arrays and run folders beside the record; the stored lines hold the records only, so that
+anyone who clones the source can make RESULTS.md again and compare.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from experiments.studies import load_study, study_names, study_rank
+from graphham.errors import InputError
+from graphham.evaluate.cells import Cell, CellStore, Record, rounded
+from graphham.evaluate.hierarchy_scores import stability
+from graphham.system.atomic import write_bytes
+
+# Cells that no study names: other methods, seeds or settings someone asked for.
+OTHER = "other"
+_DIGITS = 5
+_KEPT = (
+    "cell",
+    "status",
+    "reason",
+    "metrics",
+    "hierarchy",
+    "stability",
+    "validation",
+    "chosen",
+    "split",
+    "cost",
+    "versions",
+)
+
+
+def read_stored(root: str | Path, names: Iterable[str] | None = None) -> dict[str, Record]:
+    """Return stored records by cell key.
+
+    Args:
+        root: Results folder.
+        names: Studies in whose files to look; all when not given. A cell that several studies
+            share is in the file of the first of them.
+    """
+    found: dict[str, Record] = {}
+    for name in (*study_names(), OTHER) if names is None else names:
+        path = Path(root) / f"{name}.jsonl"
+        if not path.is_file():
+            continue
+        try:
+            for line in path.read_text(encoding="utf-8").splitlines():
+                record = json.loads(line)
+                found[Cell.from_dict(record["cell"]).key] = record
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{path} holds no stored cells ({error}); restore it") from error
+    return found
+
+
+def gather(root: str | Path) -> tuple[int, list[Path]]:
+    """Bring the finished cells of a results folder into its stored lines.
+
+    A cell that was measured again replaces its old line; lines whose cells are not on this machine
+    stay.
+
+    Returns:
+        The number of cells gathered, and the files written.
+    """
+    root = Path(root)
+    store = CellStore(root)
+    known = read_stored(root)
+    fresh = [_short(record) for record in store.records()]
+    for record in fresh:
+        known[Cell.from_dict(record["cell"]).key] = record
+    _add_stability(known, store)
+    return len(fresh), write_stored(root, known)
+
+
+def write_stored(root: Path, records: dict[str, Record]) -> list[Path]:
+    """Write all records, each into the file of the first study that names its cell."""
+    homes: dict[str, str] = {}
+    for name in sorted(study_names(), key=study_rank):
+        for cell in load_study(name).cells:
+            homes.setdefault(cell.key, name)
+    lines: dict[str, list[str]] = {}
+    for key in sorted(records):
+        text = json.dumps(records[key], ensure_ascii=False, sort_keys=True)
+        lines.setdefault(homes.get(key, OTHER), []).append(text + "\n")
+    paths = []
+    for name, found in sorted(lines.items()):
+        path = root / f"{name}.jsonl"
+        root.mkdir(parents=True, exist_ok=True)
+        write_bytes(path, "".join(found).encode())
+        paths.append(path)
+    return paths
+
+
+def commits(records: Iterable[Record]) -> list[str]:
+    """Return the commits the records were measured with, in alphabetical order."""
+    return sorted({r.get("versions", {}).get("commit") for r in records} - {None})
+
+
+def _short(record: Record) -> Record:
+    kept = {name: record[name] for name in _KEPT if name in record}
+    if len(record.get("tried", [])) > 1:
+        kept["tried"] = [
+            {"settings": one["settings"], "validation": one["validation"]}
+            for one in record["tried"]
+        ]
+    short: Record = rounded(kept, _DIGITS)
+    return short
+
+
+def _add_stability(known: dict[str, Record], store: CellStore) -> None:
+    """Compare the groups of different seeds, where their arrays are on this machine."""
+    families: dict[str, list[str]] = {}
+    for key, record in known.items():
+        cell = record["cell"]
+        if cell["kind"] == "hierarchy" and record.get("status") == "done":
+            family = key.rsplit("/", 1)[0] + json.dumps(cell["settings"], sort_keys=True)
+            families.setdefault(family, []).append(key)
+    for keys in families.values():
+        # Seeds of planted graphs are different graphs; their groups cannot be compared.
+        if any("truth_nmi_1" in known[key]["metrics"] for key in keys):
+            continue
+        arrays = [store.read_arrays(Cell.from_dict(known[key]["cell"])) for key in keys]
+        if len(arrays) < 2 or not all(arrays):
+            continue
+        names = [name for name in arrays[0] if name.startswith("level_")]
+        found = {name: stability([one[name] for one in arrays]) for name in names}
+        for key in keys:
+            known[key]["stability"] = rounded(found, _DIGITS)
