@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from experiments.planted_cases import is_planted, planted_graph
 from graphham.evaluate import running
 from graphham.evaluate.cells import Cell
-from graphham.evaluate.fit_cache import Fits
 from graphham.evaluate.running import Measured
 
 if TYPE_CHECKING:
@@ -17,11 +16,7 @@ if TYPE_CHECKING:
 
 
 def measure(
-    cell: Cell,
-    graph: Graph | None = None,
-    place: Path | None = None,
-    keep: bool = False,
-    fits: Fits | None = None,
+    cell: Cell, graph: Graph | None = None, place: Path | None = None, **more: Any
 ) -> Measured:
     """Do the work of one cell.
 
@@ -30,8 +25,7 @@ def measure(
             ours, the others are measured as ``graphham evaluate`` does.
         graph: The graph; looked up by the cell's name when not given.
         place: Folder of the cell, for kinds that leave a run folder.
-        keep: Save the fitted method in ``run`` below that folder.
-        fits: Fits of the cell's group that need not be made again.
+        **more: Passed on to :func:`graphham.evaluate.running.measure`.
     """
     if cell.kind == "hierarchy":
         from experiments.hierarchy_cells import measure_hierarchy
@@ -50,7 +44,7 @@ def measure(
         from experiments.figure_data import measure_portrait
 
         return measure_portrait(cell, graph, place)
-    return running.measure(cell, graph, place, keep, fits)
+    return running.measure(cell, graph, place, **more)
 
 
 @functools.lru_cache(maxsize=2)
