@@ -24,7 +24,7 @@ from graphham.model.membership import gumbel_noise
 from graphham.model.network import Batch, GraphHAMNet
 from graphham.training.batches import Step
 from graphham.training.objective import Truth, loss_parts, total_loss
-from graphham.training.resolve import plan_fit
+from graphham.training.plan import plan_fit
 from tests.reference.graphs import planted, random_graph
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -14,6 +14,8 @@ from torch import Tensor
 
 _BETAS = (0.9, 0.999)
 _EPS = 1e-8
+# Ordinary steps stay below it; it stops the rare one that would throw the weights far away.
+MAX_GRADIENT_NORM = 5.0
 
 
 class Adam:
