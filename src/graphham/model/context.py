@@ -20,7 +20,8 @@ from graphham.kernels.unit_rows import take_rows
 from graphham.model.losses import contrastive_loss, skipgram_loss
 from graphham.system.tensors import empty_table, runs_reference
 
-# Of the contrastive loss: cosines lie within one, and this lets the best pairs stand out.
+# Of the contrastive loss: cosines lie within one, and dividing by this lets the best pairs stand
+# out. Set by trial, the runs are not kept.
 TEMPERATURE = 0.2
 _CHUNK = 1 << 22  # largest number of vector entries gathered at once for the full table
 

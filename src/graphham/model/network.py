@@ -25,8 +25,8 @@ from graphham.sampling.random_stream import Source, dropout
 from graphham.system.tensors import runs_reference
 
 _CENTER_MOMENTUM = 0.1
-# A first layer that starts from unit directions of unit rows says little; this gives its output
-# about the spread a random start has.
+# Unit rows seen along unit directions give numbers below one; a first layer that starts from
+# these directions is scaled up. Set by trial, the runs are not kept.
 _START_SCALE = 3.0
 _AT_HOME = 0.1  # the usual restart of personalised PageRank on citation graphs
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 _BETAS = (0.9, 0.999)
 _EPS = 1e-8
-# Ordinary steps stay below it; it stops the rare one that would throw the weights far away.
+# A safeguard: no single step throws the weights far away. Custom, not the result of a study.
 MAX_GRADIENT_NORM = 5.0
 
 
