@@ -69,7 +69,7 @@ def make_trainer(graph: Any, settings: dict[str, Any], ranks: Any = None) -> Any
     from graphham.methods import fitting
     from graphham.model.inputs import fit_inputs
     from graphham.parallel.ranks import ALONE
-    from graphham.training.resolve import plan_fit
+    from graphham.training.plan import plan_fit
     from graphham.training.trainer import Trainer
 
     ranks = ranks or ALONE
@@ -89,7 +89,7 @@ def make_encoder(graph: Any, settings: dict[str, Any]) -> tuple[Any, Any]:
     from graphham.model.network import GraphHAMNet
     from graphham.results.encoder import Encoder
     from graphham.sampling.keys import torch_generator
-    from graphham.training.resolve import plan_fit
+    from graphham.training.plan import plan_fit
 
     config = plan_fit(graph, make_config(settings)).config
     features, inputs, _ = fit_inputs(graph, config.inputs, config.seed, 0)

@@ -65,8 +65,7 @@ def _default_groups(graph: Graph) -> list[int]:
     from dataclasses import replace
 
     from graphham.config.settings import make_config
-    from graphham.training.resolve import plan_fit
+    from graphham.training.plan import plan_fit
 
     plan = plan_fit(replace(graph, labels=None), make_config({"task": "embed"}))
-    assert plan.config.groups is not None
     return list(plan.config.groups)

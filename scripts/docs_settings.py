@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 from docs_results import ROOT, table
+from graphham.config.readings import reading_of
 from graphham.config.settings import RunConfig, make_config
 
 PATH = ROOT / "docs" / "settings.md"
@@ -34,8 +35,9 @@ def build() -> str:
         '`--config`, or as `GraphHAM(settings={"model.heads": 4})`. They apply in this order:',
         "preset, TOML file, flags or keyword arguments. An unknown name is refused and the nearest",
         "known one is suggested. One value means that both presets and both tasks share it.",
-        "Numbers such as A5 name an entry of [](ambiguities.md), numbers such as E9 an equation of",
-        "[](how-it-works.md).",
+        "Numbers such as E9 name an equation of [](how-it-works.md). A setting with an entry under",
+        "*reading*, such as A5, decides how the paper is understood where it can be understood in",
+        "several ways; [](ambiguities.md) says what the others are.",
         "",
         "*open* means that the value is decided when the graph is known; the plan that `fit`",
         "prints and `config.toml` of the run say what was chosen.",
@@ -43,11 +45,11 @@ def build() -> str:
     ]
     for title, section, about in sections():
         rows = [
-            [f"`{name}`", value_cell(flat, name), meaning(name, info)]
+            [f"`{name}`", value_cell(flat, name), reading_of(name), meaning(name, info)]
             for name, info in section.items()
         ]
         lines += [f"## {title}", "", *([about, ""] if about else [])]
-        lines += [*table(["name", "value", "meaning"], rows), ""]
+        lines += [*table(["name", "value", "reading", "meaning"], rows), ""]
     return "\n".join(lines)
 
 

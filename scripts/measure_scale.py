@@ -31,7 +31,7 @@ from graphham.model.inputs import fit_inputs
 from graphham.readout.layerwise import LayerWise
 from graphham.results.encoder import Encoder
 from graphham.system.threads import single_threaded
-from graphham.training.resolve import plan_fit
+from graphham.training.plan import plan_fit
 from graphham.training.trainer import Trainer
 
 

@@ -34,7 +34,7 @@ from graphham.sampling.keys import derive_key, numpy_generator
 from graphham.sampling.sampler import NeighborSampler
 from graphham.system.atomic import write_bytes
 from graphham.system.threads import single_threaded
-from graphham.training.resolve import plan_fit
+from graphham.training.plan import plan_fit
 from graphham.training.trainer import Silent, Trainer
 
 ROOT = Path(__file__).resolve().parents[1]

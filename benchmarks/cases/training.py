@@ -26,6 +26,7 @@ from benchmarks.results import OURS, Comparison, Result, Value
 from benchmarks.roof import RoofProbe
 from graphham.sampling.keys import derive_key
 from graphham.training.objective import loss_parts, total_loss
+from graphham.training.optimizer import MAX_GRADIENT_NORM
 
 
 def measure(context: Context, preset: str = "paper", heads: str = "1") -> Result:
@@ -97,7 +98,7 @@ def _breakdown(trainer: Any, steps: int) -> list[Value]:
         with part("backward"):
             loss.backward()  # type: ignore[no-untyped-call]
         with part("weights and tables"):
-            trainer.optimizer.clip(config.train.clip)
+            trainer.optimizer.clip(MAX_GRADIENT_NORM)
             trainer.optimizer.step()
             for table in trainer.tables:
                 table.step(config.train.table_lr)

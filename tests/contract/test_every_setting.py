@@ -1,14 +1,23 @@
 """Every value of every choice trains, whole and sampled, and does what it is there for."""
 
+import re
 import typing
+from pathlib import Path
 from typing import Literal, get_args, get_origin
 
 import numpy as np
 import pytest
 
-from graphham.config.settings import InputConfig, LossConfig, ModelConfig, make_config
+from graphham.config.readings import READINGS
+from graphham.config.settings import (
+    InputConfig,
+    LossConfig,
+    ModelConfig,
+    make_config,
+    setting_names,
+)
 from graphham.methods.fitting import fit_graph
-from tests.reference.graphs import SMALL, planted, with_features
+from tests.reference.graphs import SMALL, planted, with_features, without_features
 
 GRAPH = planted().graph
 SKIPGRAM = {"loss.context": "skipgram", "loss.walks": 2}
@@ -54,7 +63,6 @@ EXTRA = {
         "loss.balance_weight": 0.0,
         "loss.self_training_weight": 0.0,
     },
-    "entropy": {"loss.entropy_weight": 0.5},
     "paper": {"preset": "paper", "loss.walks": 3},
     "paper, classes": {"preset": "paper", "loss.walks": 3, "task": "classify"},
     "paper, full table, soft, mixed losses": {
@@ -94,45 +102,83 @@ def test_every_choice_trains(choice, batch):
         assert all(np.isfinite(v) for v in record.values()), record
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"model.product": "literal"},
-        {"model.group_score": "none"},
-        {"model.assignment": "literal"},
-        {"model.dirichlet": True},
-        {"model.straight_through": True},
-        {"model.affinity": "dot"},
-        {"model.residual": True},
-        {"model.self_edge": False},
-        {"model.activation": "relu"},
-        {"model.init": "glorot"},
-        {"model.group_init": "random"},
-        {"model.neighbor_evidence": False},
-        {"model.slope": 0.9},
-        {"loss.group_context": False},
-        {"loss.violation": "pairs"},
-        {"loss.scope": "exact"},
-        {"loss.temperature": 0.5},
-        {"inputs.scaling": "row"},
-        {"inputs.diffusion_steps": 1},
-        {"inputs.diffusion_dim": 5},
-        {"train.dropout": 0.0},
-        {"train.edge_dropout": 0.0},
-        {"train.feature_dropout": 0.0},
-        {"train.graft_at": 0.9},
-        {"train.clip": 1e-3},
-        {"train.average": 0.5},
-    ],
-    ids=str,
-)
-def test_a_setting_changes_the_result(settings):
+PAPER = {"preset": "paper", "loss.walks": 2}
+CLASSIFY = {"task": "classify", "train.patience": 1, "train.evaluate_every": 1}
+ADDITIVE = {
+    "model.group_score": "additive",
+    "model.membership_input": "state",
+    "model.nesting": "none",
+}
+# Another value of a setting, and what has to be set on both sides for it to matter.
+CHANGES = [
+    ({"groups": (7, 2)}, {}),
+    ({"model.heads": 2}, {}),
+    ({"model.product": "literal"}, {}),
+    ({"model.group_score": "none"}, {}),
+    ({"model.separate_attention": True}, ADDITIVE),
+    ({"model.assignment": "literal"}, {}),
+    ({"model.dirichlet": True}, {}),
+    ({"model.straight_through": True}, {}),
+    ({"model.tau": 2.0}, {}),
+    ({"model.tau_end": 0.1}, {}),
+    ({"model.membership_input": "state"}, {"model.nesting": "none"}),
+    ({"model.affinity": "dot"}, {}),
+    ({"model.affinity_scale": 2.0}, {}),
+    ({"model.residual": True}, {}),
+    ({"model.self_edge": False}, {}),
+    ({"model.activation": "relu"}, {}),
+    ({"model.init": "glorot"}, {}),
+    ({"model.group_init": "random"}, {}),
+    ({"model.neighbor_evidence": False}, {}),
+    ({"loss.context": "skipgram"}, {}),
+    ({"loss.context_table": "factored"}, PAPER),
+    ({"loss.group_context": False}, {}),
+    ({"loss.mix": "loss"}, {**PAPER, "model.straight_through": False}),
+    ({"loss.walks": 3}, {}),
+    ({"loss.violation": "pairs"}, {}),
+    ({"loss.must_link_weight": 0.0}, {}),
+    ({"loss.cannot_link_weight": 0.0}, {}),
+    ({"loss.balance_weight": 2.0}, {}),
+    ({"loss.scope": "exact"}, {}),
+    ({"loss.class_weight": 0.1}, CLASSIFY),
+    ({"inputs.scaling": "row"}, {}),
+    ({"inputs.diffusion_steps": 1}, {}),
+    ({"inputs.diffusion_dim": 5}, {}),
+    ({"inputs.structural_dim": 8}, {}),
+    ({"train.lr": 0.1}, {}),
+    ({"train.table_lr": 0.5}, PAPER),
+    ({"train.dropout": 0.0}, {}),
+    ({"train.edge_dropout": 0.0}, {}),
+    ({"train.feature_dropout": 0.0}, {}),
+    ({"train.graft_at": 0.9}, {}),
+    ({"train.average": 0.5}, {}),
+    ({"train.validation_share": 0.4}, CLASSIFY),
+    ({"train.validation_edges": 0.2}, {}),
+]
+
+
+@pytest.mark.parametrize(("settings", "base"), CHANGES, ids=str)
+def test_a_setting_changes_the_result(settings, base):
     """A setting nobody reads would be worse than none."""
+    graph = without_features(GRAPH) if "inputs.structural_dim" in settings else GRAPH
     one, other = (
-        fit_graph(GRAPH, make_config(SMALL, {"train.epochs": 5}, extra)).result
+        fit_graph(graph, make_config(SMALL, {"train.epochs": 5}, base, extra)).result
         for extra in ({}, settings)
     )
     same = np.array_equal(one.embedding, other.embedding) and all(
         np.array_equal(a, b) for a, b in zip(one.memberships, other.memberships, strict=True)
     )
     assert not same
+
+
+def test_every_reading_of_the_paper_is_tried_and_documented():
+    named = [name for names in READINGS.values() for name in names]
+    assert len(named) == len(set(named))
+    assert set(named) <= set(setting_names())
+    assert set(named) <= {name for settings, _ in CHANGES for name in settings}
+    page = (Path(__file__).parents[2] / "docs" / "ambiguities.md").read_text("utf-8")
+    entries = re.split(r"^## (A\d+)\. ", page, flags=re.MULTILINE)
+    texts = dict(zip(entries[1::2], entries[2::2], strict=True))
+    for entry, names in READINGS.items():
+        for name in names:
+            assert f"`{name}" in texts[entry], (entry, name)

@@ -24,7 +24,8 @@ from graphham.model.membership import gumbel_noise
 from graphham.model.network import Batch, GraphHAMNet
 from graphham.training.batches import Step
 from graphham.training.objective import Truth, loss_parts, total_loss
-from graphham.training.resolve import plan_fit
+from graphham.training.optimizer import MAX_GRADIENT_NORM
+from graphham.training.plan import plan_fit
 from tests.reference.graphs import planted, random_graph
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -177,12 +178,13 @@ def test_the_settings_are_those_of_the_preset():
     config = plan_fit(planted(2708).graph, make_config({"preset": "paper"})).config
     assert (config.groups, config.layer_dim) == (one_page.GROUPS, one_page.DIM)
     model, loss, train = config.model, config.loss, config.train
-    assert (model.heads, model.slope) == (one_page.HEADS, one_page.SLOPE)
+    slope = GraphHAMNet(config, 60, 0).layer(0).slope
+    assert (model.heads, slope) == (one_page.HEADS, one_page.SLOPE)
     assert (model.tau, model.tau_end) == (one_page.TAU_START, one_page.TAU_END)
     ours = (one_page.GAMMA, one_page.BETA, one_page.ETA)
     assert ours == (loss.must_link_weight, loss.cannot_link_weight, loss.class_weight)
     ours = (one_page.LR, one_page.TABLE_LR, one_page.DECAY, one_page.DROPOUT, one_page.CLIP)
-    assert ours == (train.lr, train.table_lr, train.weight_decay, train.dropout, train.clip)
+    assert ours == (train.lr, train.table_lr, train.weight_decay, train.dropout, MAX_GRADIENT_NORM)
 
 
 @settings(max_examples=40)

@@ -8,18 +8,18 @@ import pytest
 import scipy.sparse as sp
 import torch
 
+from graphham.config.resolved import read_resolved
 from graphham.config.settings import make_config
 from graphham.errors import InputError
 from graphham.graph.graph import Labels, build_graph
 from graphham.graph.store import open_store, write_store
 from graphham.methods.fitting import _make_model, fit_graph, fit_to_run, start_parameters
 from graphham.model.inputs import fit_inputs
-from graphham.training.resolve import _by_size, default_groups, estimate_memory, plan_fit
+from graphham.training.plan import plan_fit
 from graphham.training.trainer import Silent
 from tests.reference.graphs import (
     multi_labelled,
     planted,
-    relinked,
     small_config,
     with_features,
     without_features,
@@ -34,107 +34,6 @@ def shuffled_labels(graph, rows=None):
     rows = np.arange(len(codes)) if rows is None else rows
     codes[rows] = np.random.default_rng(0).permutation(codes[rows])
     return replace(graph, labels=Labels(graph.labels.classes, codes=codes))
-
-
-@pytest.mark.parametrize("task", ["embed", "classify"])
-@pytest.mark.parametrize("preset", ["default", "paper"])
-def test_a_plan_leaves_nothing_open_and_stands(task, preset):
-    plan = plan_fit(GRAPH, make_config({"task": task}, preset=preset))
-    config = plan.config
-    assert config.groups is not None
-    assert config.train.batch in ("full", "sampled")
-    assert None not in (config.train.feature_dropout, config.train.edge_dropout)
-    assert config.loss.context_table == plan.table != "auto"
-    assert make_config(config.to_dict()) == config
-    assert plan_fit(GRAPH, config).config == config
-    text = "\n".join(plan.lines())
-    for word in (task, preset, " > ".join(map(str, config.groups)), "GiB", "epochs"):
-        assert word in text
-
-
-def test_groups_are_chosen_from_size_or_from_classes_but_never_from_labels_when_embedding():
-    embed, classify = (make_config({"task": task}) for task in ("embed", "classify"))
-    assert default_groups(GRAPH, embed)[0] == default_groups(replace(GRAPH, labels=None), embed)[0]
-    assert default_groups(GRAPH, classify)[0] == (14, 6)
-    assert default_groups(GRAPH, make_config({"layers": 3, "dim": 96}))[0][-1] == 4
-    assert len(default_groups(GRAPH, make_config({"layers": 1}))[0]) == 1
-    tiny = build_graph([0, 1], [1, 2], 3)
-    assert default_groups(tiny, embed)[0] == (3, 2)
-    many = Labels(tuple(range(90)), codes=(np.arange(180) % 90).astype("i4"))
-    assert default_groups(replace(GRAPH, labels=many), classify)[0] == (154, 64)
-
-
-@pytest.mark.parametrize(
-    ("graph", "settings", "words"),
-    [
-        (build_graph([], [], 1), {}, "1 node"),
-        (build_graph([], [], 5), {}, "no edges"),
-        (build_graph([2], [2], 5), {}, "no edges"),
-        (GRAPH, {"groups": (181, 5)}, "181 groups .* only 180 nodes"),
-        (replace(GRAPH, labels=None), {"task": "classify"}, "needs labels"),
-        (GRAPH, {"loss.context_table": "full"}, "loss.context = 'skipgram'"),
-        (GRAPH, {"inputs.diffusion_steps": 0}, "diffusion_steps"),
-        (GRAPH, {"model.membership_input": "state"}, "model.nesting"),
-        (GRAPH, {"model.group_score": "additive"}, "additive group score"),
-        (GRAPH, {"inputs.scaling": "standard"}, "sparse table"),
-        (
-            replace(GRAPH, labels=Labels(("a",), codes=np.full(180, -1, "i4"))),
-            {"task": "classify"},
-            "no label is left",
-        ),
-    ],
-)
-def test_what_does_not_fit_together_is_refused_in_one_sentence(graph, settings, words):
-    with pytest.raises(InputError, match=words) as caught:
-        fit_graph(graph, make_config(settings))
-    assert "\n" not in str(caught.value)
-
-
-def test_features_that_are_not_numbers_are_refused():
-    x = np.ones((180, 2), dtype=np.float32)
-    x[17, 1] = np.nan
-    with pytest.raises(InputError, match="node 17"):
-        fit_graph(with_features(GRAPH, x), small_config())
-
-
-def test_memory_decides_between_the_whole_graph_and_samples():
-    roomy = plan_fit(GRAPH, small_config())
-    tight = plan_fit(GRAPH, small_config({"train.memory_gib": 0.1}))
-    assert (roomy.config.train.batch, tight.config.train.batch) == ("full", "sampled")
-    assert "sampled neighbours" in "\n".join(tight.lines())
-    forced = plan_fit(GRAPH, small_config({"train.memory_gib": 0.1, "train.batch": "full"}))
-    assert forced.config.train.batch == "full"
-
-
-def test_the_estimate_grows_with_everything_that_takes_memory():
-    config = plan_fit(GRAPH, small_config()).config
-    base = estimate_memory(GRAPH, config, (6, 2))
-    for more in (
-        estimate_memory(planted(2000).graph, config, (6, 2)),
-        estimate_memory(GRAPH, config, (600, 200)),
-        estimate_memory(GRAPH, make_config({"groups": (6, 2), "dim": 512}), (6, 2)),
-        estimate_memory(GRAPH, small_config({"model.heads": 8}), (6, 2)),
-        estimate_memory(with_features(GRAPH, np.zeros((180, 9000), np.float32)), config, (6, 2)),
-    ):
-        assert more > base
-    # A large graph by samples takes less than whole.
-    large = relinked(GRAPH, extra=3_000_000)
-    sampled = plan_fit(large, small_config({"train.batch": "sampled"})).memory_bytes
-    assert sampled < plan_fit(large, small_config({"train.batch": "full"})).memory_bytes
-
-
-def test_context_tables_are_chosen_by_size(monkeypatch):
-    config = small_config({"loss.context": "skipgram"})
-    assert plan_fit(GRAPH, config).table == "full"
-    monkeypatch.setattr("graphham.training.resolve._FULL_TABLE_BYTES", 1000)
-    assert plan_fit(GRAPH, config).table == "factored"
-    assert plan_fit(GRAPH, small_config()).table == "inductive"
-
-
-def test_dropout_falls_with_size_within_bounds():
-    rates = [_by_size(n, 0.8, 0.5, 0.2) for n in (2, 100, 2708, 20_000, 10**7)]
-    assert rates[:3] == [0.8, 0.8, 0.8]
-    assert rates[2] > rates[3] > rates[4] == 0.2
 
 
 @pytest.mark.parametrize("batch", ["full", "sampled"])
@@ -255,6 +154,9 @@ def test_the_config_of_a_run_repeats_it(tmp_path):
     run = fit_to_run(without_features(GRAPH), small_config({"seed": 3}), tmp_path / "one")
     again = fit_to_run(without_features(GRAPH), make_config(run.config), tmp_path / "two")
     assert again.config == run.config
+    assert read_resolved(run.config).to_dict() == {
+        k: v for k, v in run.config.items() if k != "graph"
+    }
     np.testing.assert_array_equal(again.embedding, run.embedding)
 
 

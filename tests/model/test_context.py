@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphham.config.settings import LossConfig
-from graphham.model.context import ContextDecoder, ContextTable
+from graphham.model.context import TEMPERATURE, ContextDecoder, ContextTable
 from graphham.model.membership import one_hot_straight_through
 from graphham.parallel.ranks import ALONE
 from graphham.parallel.row_shards import RowShards
@@ -86,7 +86,7 @@ def test_contrast_equals_the_loop(grouped, seed):
     h, held = states.numpy(), z.numpy()
     factor = 1 + held @ same["group"] if grouped else np.ones((NODES, DIM))
     sets = [part.tolist() for part in np.array_split(range(9), round(9 / 4))]
-    expected = slow.contrastive((h * factor)[left], h[right], decoder.config.temperature, sets)
+    expected = slow.contrastive((h * factor)[left], h[right], TEMPERATURE, sets)
     assert float(found) == pytest.approx(expected)
 
 

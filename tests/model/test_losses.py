@@ -11,7 +11,6 @@ from graphham.model.losses import (
     class_loss,
     constraint_loss,
     contrastive_loss,
-    entropy_loss,
     seed_loss,
     skipgram_loss,
     violation_mass,
@@ -128,12 +127,10 @@ def test_constraint_loss_tells_nested_from_crossed_and_does_not_reward_collapse(
 
 @settings(max_examples=30)
 @given(st.integers(1, 7), st.integers(1, 5), SEEDS)
-def test_balance_and_entropy_equal_the_loops(nodes, groups, seed):
+def test_balance_equals_the_loops(nodes, groups, seed):
     held, prior = simplex(seed, nodes, groups), simplex(seed + 1, groups)
     mean = held.numpy().mean(0)
     assert float(balance_loss(held, prior)) == pytest.approx(slow.kl(mean, prior), abs=1e-7)
-    expected = np.mean([slow.entropy(row) for row in held.numpy()])
-    assert float(entropy_loss(held)) == pytest.approx(expected, abs=1e-7)
     assert float(balance_loss(prior.expand(nodes, groups), prior)) == pytest.approx(0, abs=1e-7)
 
 
@@ -184,7 +181,6 @@ def test_gradients_of_the_losses():
         assert check(lambda y, how=how: constraint_loss(fixed_u, y.softmax(1), 0.7, 0, how), (v,))
         assert check(lambda x, how=how: constraint_loss(x.softmax(1), fixed_v, 0, 0.7, how), (u,))
     assert check(lambda x: balance_loss(x.softmax(1), prior), (u,))
-    assert check(lambda x: entropy_loss(x.softmax(1)), (u,))
     assert check(lambda x, y: seed_loss([x.softmax(1), y.softmax(1)], codes), (u, v))
     assert check(lambda x: class_loss(x, codes[0]), (u,))
 
@@ -196,7 +192,6 @@ def test_firm_memberships_give_finite_losses_and_gradients():
     wrong = [torch.tensor([2, 2, 2])]
     for loss in (
         balance_loss(held, prior),
-        entropy_loss(held),
         seed_loss([held], wrong),
         constraint_loss(held, held, 1.0, 1.0),
     ):

@@ -101,7 +101,7 @@ def by_loops(model, batch, rounds):
             W.transpose(1, 0, 2),
             layer.attention.detach().numpy(),
             B=layer.pair_score.detach().numpy(),
-            slope=config.slope,
+            slope=layer.slope,
         )
         if level + 1 < len(batch.blocks):
             h = np.where(h > 0, h, np.expm1(np.minimum(h, 0)))
@@ -208,7 +208,7 @@ def test_the_running_centre_moves_while_training_only():
 
 
 def test_the_first_layer_starts_from_the_main_directions():
-    model = make_model(**{"model.heads": 2, "model.init_scale": 3.0})
+    model = make_model(**{"model.heads": 2})
     directions = np.linalg.qr(np.random.default_rng(0).normal(size=(WIDE, 2)))[0]
     model.reset_parameters(torch.Generator().manual_seed(0), directions)
     shaped = model.layer(0).weight.detach().view(WIDE, 2, 3)
@@ -249,7 +249,6 @@ SWITCHES = [
         "model.separate_attention": True,
     },
     {"model.neighbor_evidence": False},
-    {"loss.entropy_weight": 0.3},
 ]
 
 

@@ -244,7 +244,3 @@ def combine_levels(evidence, parents):
 
 def kl(mean, prior):
     return sum(m * math.log(m / p) for m, p in zip(mean, prior, strict=True) if m > 0)
-
-
-def entropy(row):
-    return -sum(p * math.log(p) for p in row if p > 0)

@@ -9,7 +9,7 @@ from graphham.config.settings import InputConfig
 from graphham.graph.graph import build_graph
 from graphham.model.inputs import fit_inputs
 from graphham.training.batches import Batches, _in_scope, _one_step, _positions
-from graphham.training.resolve import plan_fit
+from graphham.training.plan import plan_fit
 from tests.reference.graphs import planted, relinked, small_config, with_features
 
 GRAPH = planted().graph

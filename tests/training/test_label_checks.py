@@ -11,7 +11,7 @@ from graphham.config.settings import make_config
 from graphham.datasets.open_source import as_graph
 from graphham.graph.graph import Graph, Labels
 from graphham.training.label_checks import link_agreement
-from graphham.training.resolve import plan_fit
+from graphham.training.plan import plan_fit
 from graphham.training.supervision import Truth
 
 

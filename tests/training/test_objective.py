@@ -14,12 +14,12 @@ from graphham.graph.graph import Labels
 from graphham.methods.fitting import _make_model, start_parameters
 from graphham.model.group_seeding import find_seeds
 from graphham.model.inputs import fit_inputs
-from graphham.model.losses import balance_loss, constraint_loss, entropy_loss, seed_loss
+from graphham.model.losses import balance_loss, constraint_loss, seed_loss
 from graphham.model.membership import one_hot_straight_through
 from graphham.readout.whole_graph import full_batch, level_states
 from graphham.training.batches import Batches
 from graphham.training.objective import loss_parts, total_loss
-from graphham.training.resolve import plan_fit
+from graphham.training.plan import plan_fit
 from graphham.training.supervision import Truth
 from tests.reference import model as slow
 from tests.reference.graphs import (
@@ -95,7 +95,7 @@ CASES = {
     "classify": ({"task": "classify"}, GRAPH),
     "multi-label": ({"task": "classify"}, multi_labelled(GRAPH)),
     "no self edge": ({"model.self_edge": False}, GRAPH),
-    "heads": ({"model.heads": 3, "model.residual": True, "loss.entropy_weight": 0.1}, GRAPH),
+    "heads": ({"model.heads": 3, "model.residual": True}, GRAPH),
     "literal": ({"model.product": "literal", "loss.violation": "pairs"}, GRAPH),
     "paper": ({"preset": "paper", "loss.walks": 4, "seeded": False}, GRAPH),
 }
@@ -141,7 +141,6 @@ def test_parts_are_what_they_are_called(hard, seeded):
         "loss.must_link_weight": 0.7,
         "loss.cannot_link_weight": 0.4,
         "loss.balance_weight": 0.3,
-        "loss.entropy_weight": 0.2,
         "loss.self_training_weight": 0.6,
         "loss.class_weight": 1.7,
         "loss.context_weight": 2.0,
@@ -168,8 +167,6 @@ def test_parts_are_what_they_are_called(hard, seeded):
             float(balance_loss(m, p)) for m, p in zip(output.memberships, priors, strict=True)
         )
         assert float(parts["balance"]) == pytest.approx(0.3 * balance, abs=1e-6)
-        entropy = sum(float(entropy_loss(m)) for m in output.memberships)
-        assert float(parts["entropy"]) == pytest.approx(0.2 * entropy, abs=1e-6)
         assert ("seed" in parts) == seeded
         if seeded:
             wanted = 0.6 * float(seed_loss(output.memberships, seeds))

@@ -12,7 +12,7 @@ from graphham.methods.fitting import _make_model, fit_graph, start_parameters
 from graphham.model.inputs import fit_inputs
 from graphham.parallel.ranks import ALONE, Ranks
 from graphham.parallel.row_shards import RowShards
-from graphham.training.resolve import plan_fit
+from graphham.training.plan import plan_fit
 from graphham.training.trainer import Trainer
 from tests.reference.graphs import planted, small_config
 

@@ -9,7 +9,7 @@ from graphham.model.inputs import fit_inputs
 from graphham.results.hierarchy import nesting_score
 from graphham.results.run_writer import Run
 from graphham.results.scores import collapse_notes
-from graphham.training.resolve import plan_fit
+from graphham.training.plan import plan_fit
 from graphham.training.trainer import Silent, Trainer, make_optimizer
 from tests.reference.graphs import multi_labelled, planted, small_config, with_features
 

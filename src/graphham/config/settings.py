@@ -1,8 +1,9 @@
-"""Every setting of a run, what it means, and the two presets.
+"""Every setting as a user gives it: what it means, which values it takes, what may stay open.
 
-A :class:`RunConfig` is frozen, validated and enough to repeat the run; it is what ``config.toml``
-holds. Settings come in one order: the preset, then a TOML file, then flags or keyword arguments.
-Docstrings name the ambiguity of the paper (A1-A18 of its specification) a setting decides.
+A :class:`RunConfig` is frozen and validated; an open value (``None`` or ``"auto"``) is decided by
+:func:`graphham.config.resolve.resolve` once the graph is known. Settings come in one order: the
+preset, then a TOML file, then flags or keyword arguments. Which of them decide how the paper is
+read is listed in ``readings.py``.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class InputConfig(_Section):
         64, ge=1, le=1024, description="width the features are reduced to before diffusion"
     )
     structural_dim: int = Field(
-        128, ge=2, le=1024, description="width of the features made for a graph that has none (A10)"
+        128, ge=2, le=1024, description="width of the features made for a graph that has none"
     )
 
 
@@ -69,7 +70,7 @@ class ModelConfig(_Section):
         "home each time; when absent 10 where fewer than a fifth of the nodes have labels to train "
         "on and neighbours mostly agree, else 0. Sampled steps train without",
     )
-    self_edge: bool = Field(True, description="a node attends to itself too (A5)")
+    self_edge: bool = Field(True, description="a node attends to itself too")
     residual: bool | None = Field(
         None,
         description="add a linear path around each attention layer; when absent, classify asks "
@@ -80,27 +81,25 @@ class ModelConfig(_Section):
         description="first layer starts from the features' principal directions, or random; when "
         "absent random for classify unless labels are few",
     )
-    init_scale: float = Field(3.0, gt=0, description="scale of the svd start")
-    slope: float = Field(0.2, ge=0, le=1, description="LeakyReLU slope of the attentions")
 
     membership_input: Literal["diffused", "state"] = Field(
         "diffused",
         description="what a layer's groups look at: the diffused features joined with the layer "
-        "input, or the layer input alone as in E1 (A13)",
+        "input, or the layer input alone as in E1",
     )
     affinity: Literal["cosine", "dot"] = Field(
-        "cosine", description="u_ik: scaled cosine, or the dot product with a learned scale (A13)"
+        "cosine", description="u_ik: scaled cosine, or the dot product with a learned scale"
     )
     affinity_scale: float = Field(8.0, gt=0, description="scale of the cosine affinity")
     group_init: Literal["nodes", "random"] = Field(
-        "nodes", description="group vectors start at the states of random nodes or at random (A13)"
+        "nodes", description="group vectors start at the states of random nodes or at random"
     )
     assignment: Literal["log", "literal", "mean"] = Field(
-        "log", description="Gumbel noise on log pi, on pi as printed, or no noise at all (A3)"
+        "log", description="Gumbel noise on log pi, on pi as printed, or no noise at all"
     )
-    dirichlet: bool = Field(False, description="draw pi from a Dirichlet first, as in E3 (A3)")
+    dirichlet: bool = Field(False, description="draw pi from a Dirichlet first, as in E3")
     straight_through: bool = Field(
-        False, description="one-hot assignments in decoder and constraints, soft gradients (A3)"
+        False, description="one-hot assignments in decoder and constraints, soft gradients"
     )
     tau: float = Field(1.0, gt=0, description="Gumbel temperature at the start")
     tau_end: float = Field(0.5, gt=0, description="Gumbel temperature at the end (exponential)")
@@ -108,13 +107,13 @@ class ModelConfig(_Section):
     group_score: Literal["pair", "additive", "none"] = Field(
         "pair",
         description="group attention: a learned score per pair of groups, the paper's additive "
-        "score (E7), or none (the minus-lambda ablation) (A12)",
+        "score (E7), or none (the minus-lambda ablation)",
     )
     separate_attention: bool = Field(
-        False, description="own attention vector for the additive group score instead of a (A12)"
+        False, description="own attention vector for the additive group score instead of a"
     )
     product: Literal["renormalised", "literal"] = Field(
-        "renormalised", description="w = softmax(e + f), or lambda * alpha as printed (A5)"
+        "renormalised", description="w = softmax(e + f), or lambda * alpha as printed"
     )
     nesting: Literal["graft", "none"] = Field(
         "graft",
@@ -147,17 +146,16 @@ class LossConfig(_Section):
     context_table: Literal["auto", "inductive", "factored", "full"] = Field(
         "auto",
         description="Q: h_j * (1 + g_k) (inductive), c_j * (1 + g_k) (factored), or a vector per "
-        "node and group (full); auto: inductive for infonce, full or factored by size (A2)",
+        "node and group (full); auto: inductive for infonce, full or factored by size",
     )
     group_context: bool = Field(
         True, description="Q depends on the target's group; false is the minus-Q ablation"
     )
     mix: Literal["vector", "loss"] = Field(
-        "vector", description="a relaxed z mixes context vectors or per-group losses (A15)"
+        "vector", description="a relaxed z mixes context vectors or per-group losses"
     )
-    temperature: float = Field(0.2, gt=0, description="temperature of the contrastive loss")
     scope: Literal["cumulative", "exact", "all"] = Field(
-        "cumulative", description="layer l predicts nodes within l steps, at l steps, or all (A6)"
+        "cumulative", description="layer l predicts nodes within l steps, at l steps, or all"
     )
     walks: int = Field(1, ge=1, le=1000, description="walks per node and epoch")
     must_link_weight: float = Field(5.0, ge=0, description="gamma (E13)")
@@ -165,10 +163,9 @@ class LossConfig(_Section):
     violation: Literal["chance", "pairs", "set"] = Field(
         "chance",
         description="violation mass divided by what independent levels would give, by the number "
-        "of pairs, or by the size of its own set (A4)",
+        "of pairs, or by the size of its own set",
     )
-    balance_weight: float = Field(0.2, ge=0, description="keeps groups from emptying (A4)")
-    entropy_weight: float = Field(0.0, ge=0, description="asks nodes to commit")
+    balance_weight: float = Field(0.2, ge=0, description="keeps groups from emptying")
     self_training_weight: float = Field(
         1.0, ge=0, description="pulls memberships towards the grafted seed groups"
     )
@@ -195,16 +192,15 @@ class TrainConfig(_Section):
         "auto", description="whole graph per step, or sampled neighbourhoods; auto asks memory"
     )
     batch_size: int = Field(512, ge=1, description="targets per sampled step")
-    epoch_steps: int | None = Field(
-        None,
-        ge=1,
+    epoch_steps: int = Field(
+        0,
+        ge=0,
         description="sampled steps after which an epoch ends even if nodes are left, so that a "
-        "graph of millions of nodes is reported and saved more often; when absent all nodes",
+        "graph of millions of nodes is reported and saved more often; 0 takes all nodes",
     )
     anchors: int = Field(
         8192, ge=2, description="targets that carry the context loss in a full-graph step"
     )
-    contrast: int = Field(512, ge=2, description="size of the set one contrast is made against")
     fanouts: tuple[int, ...] = Field(
         (25, 25), description="neighbours sampled per layer, first layer first"
     )
@@ -220,7 +216,6 @@ class TrainConfig(_Section):
         description="on W and the classifier, never on groups; when absent 0 for embed, by graph "
         "size for classify",
     )
-    clip: float = Field(5.0, gt=0, description="largest gradient norm")
     feature_dropout: float | None = Field(
         None, ge=0, lt=1, description="share of input values dropped; by graph size when absent"
     )
@@ -265,7 +260,7 @@ class TrainConfig(_Section):
 
 
 class RunConfig(_Section):
-    """Everything a run depends on besides the graph."""
+    """Everything a run depends on besides the graph, as far as the user said."""
 
     preset: Preset = "default"
     task: Task = "embed"
@@ -313,13 +308,6 @@ class RunConfig(_Section):
         return len(self.groups) if self.groups is not None else self.layers
 
     @property
-    def num_epochs(self) -> int:
-        """Number of epochs, once they are settled."""
-        if self.train.epochs is None:
-            raise InputError("train.epochs is not settled yet; ask plan_fit(graph, config).config")
-        return self.train.epochs
-
-    @property
     def layer_dim(self) -> int:
         """Width of one layer's output."""
         return self.dim // self.num_layers
@@ -330,7 +318,7 @@ class RunConfig(_Section):
         return fanouts[min(layer, len(fanouts) - 1)]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain nested values, as written to ``config.toml``."""
+        """Return plain nested values; those of a resolved config are its ``config.toml``."""
         return self.model_dump(mode="json", exclude_none=True)
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from graphham.config.resolved import ResolvedConfig
 from graphham.config.settings import RunConfig
 from graphham.errors import InputError
 from graphham.graph.graph import Graph
@@ -31,7 +32,7 @@ from graphham.results.scores import collapse_notes
 from graphham.sampling.keys import derive_key, numpy_generator, torch_generator
 from graphham.system.threads import single_threaded
 from graphham.training.ensemble import Opinions
-from graphham.training.resolve import Plan, plan_fit
+from graphham.training.plan import Plan, plan_fit
 from graphham.training.shared_checkpoints import check_shared
 from graphham.training.step import check_shards
 from graphham.training.supervision import Truth
@@ -63,7 +64,7 @@ class Fitted:
     """
 
     result: FitResult
-    config: RunConfig
+    config: ResolvedConfig
     encoder: Encoder
     inputs: NodeInputs
     graph: Graph
@@ -79,7 +80,7 @@ class Fitted:
 
 def fit_graph(
     graph: Graph,
-    config: RunConfig,
+    settings: RunConfig,
     *,
     run: RunWriter | None = None,
     resume: bool = False,
@@ -93,7 +94,7 @@ def fit_graph(
 
     Args:
         graph: The graph; its labels are trained on only with ``task = "classify"``.
-        config: Settings; what they leave open is decided here.
+        settings: What the user gave; what they leave open is decided here.
         run: Where metrics and checkpoints go while training.
         resume: Go on from the run's last checkpoint.
         listener: Who hears about progress.
@@ -102,12 +103,12 @@ def fit_graph(
         plan: What :func:`plan_fit` settled, where the caller has asked already.
         ranks: The processes that fit together; every one gets the whole answer.
     """
-    check_split(graph, config, ranks)
+    check_split(graph, settings, ranks)
     hear: Listener = listener or Silent()
     began = time.perf_counter()
     with single_threaded():
         if plan is None:
-            plan = plan_fit(graph.validate(), config, train_rows, validation_rows)
+            plan = plan_fit(graph.validate(), settings, train_rows, validation_rows, ranks)
         config = plan.config
         hear.on_plan(plan)
         work, validator, truth = _held_out(graph, config, train_rows, validation_rows)
@@ -138,10 +139,10 @@ def fit_graph(
         if work is not graph:
             # Held-out links only decided when to stop; the result is about the graph as given.
             inputs = features.apply(graph)
-        rates = {"train.lr": (config.train.lr or 0.01, 0.01)}
+        rates = {"train.lr": (config.train.lr, 0.01)}
         rates["train.table_lr"] = (config.train.table_lr, 0.1)
         result = encoder.read(graph, inputs, ranks).refuse_not_finite(rates).validate()
-    notes = collapse_notes(result.groups, config.groups or ())
+    notes = collapse_notes(result.groups, config.groups)
     if graph.part is not None:
         notes.append("groups of a split store have no typical features: nobody has seen all nodes")
     for note in notes:
@@ -172,14 +173,14 @@ def fit_graph(
     return Fitted(result, config, encoder, inputs, graph, trainer.history, summary, status)
 
 
-def _has_opinions(config: RunConfig, graph: Graph) -> bool:
+def _has_opinions(config: ResolvedConfig, graph: Graph) -> bool:
     """Say whether the small networks are wanted: they read the whole graph's features at once."""
     return config.model.opinions and config.train.batch == "full" and graph.features is not None
 
 
 def fit_to_run(
     graph: Graph,
-    config: RunConfig,
+    settings: RunConfig,
     out: str | Path,
     *,
     resume: bool = False,
@@ -191,7 +192,7 @@ def fit_to_run(
 
     Args:
         graph: The graph.
-        config: Settings; a resumed run keeps its own.
+        settings: What the user gave; a resumed run keeps its own.
         out: The run folder; must not exist unless resumed or overwritten.
         resume: Go on with an unfinished run.
         overwrite: Replace an existing run.
@@ -206,18 +207,18 @@ def fit_to_run(
     writer: RunWriter | None = None
     if resume:
         writer = resume_run(out) if ranks.is_first else None
-        config = make_config(ranks.tell(None if writer is None else writer.config))
+        settings = make_config(ranks.tell(None if writer is None else writer.config))
         if writer is not None:
             _check_same_graph(writer, graph)
     else:
-        if config.train.shards == 1:
+        if settings.train.shards == 1:
             # What makes the numbers is settled once; the run can go on with fewer processes.
-            train = config.train.model_copy(update={"shards": ranks.count})
-            config = config.model_copy(update={"train": train})
-        check_shards(config.train.shards, ranks)
-        check_split(graph, config, ranks)
+            train = settings.train.model_copy(update={"shards": ranks.count})
+            settings = settings.model_copy(update={"train": train})
+        check_shards(settings.train.shards, ranks)
+        check_split(graph, settings, ranks)
         with single_threaded():
-            plan = plan_fit(graph.validate(), config)
+            plan = plan_fit(graph.validate(), settings, ranks=ranks)
         if ranks.is_first:
             facts = _graph_facts(graph)
             writer = start_run(out, {**plan.config.to_dict(), "graph": facts}, overwrite)
@@ -227,7 +228,7 @@ def fit_to_run(
         if ranks.count > 1:
             check_shared(ranks, Path(ranks.tell(None if writer is None else str(writer.partial))))
         fitted = fit_graph(
-            graph, config, run=writer, resume=resume, listener=listener, plan=plan, ranks=ranks
+            graph, settings, run=writer, resume=resume, listener=listener, plan=plan, ranks=ranks
         )
         if writer is not None:
             writer.finish(
@@ -317,13 +318,12 @@ def peak_memory() -> int:
 
 def _make_model(
     graph: Graph,
-    config: RunConfig,
+    config: ResolvedConfig,
     features: FeatureMap,
     inputs: NodeInputs,
     table: str,
     ranks: Ranks = ALONE,
 ) -> tuple[GraphHAMNet, list[Any]]:
-    assert config.groups is not None
     tables: list[Any] = []
     if table != "inductive":
         for level, count in enumerate(config.groups):
@@ -351,7 +351,7 @@ def _make_model(
 
 
 def _held_out(
-    graph: Graph, config: RunConfig, train_rows: Any, validation_rows: Any
+    graph: Graph, config: ResolvedConfig, train_rows: Any, validation_rows: Any
 ) -> tuple[Graph, Validator | None, Truth | None]:
     """Return the graph to train on, what scores the network, and the labels it may see."""
     train = config.train

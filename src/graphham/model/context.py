@@ -20,6 +20,9 @@ from graphham.kernels.unit_rows import take_rows
 from graphham.model.losses import contrastive_loss, skipgram_loss
 from graphham.system.tensors import empty_table, runs_reference
 
+# Of the contrastive loss: cosines lie within one, and dividing by this lets the best pairs stand
+# out. Set by trial, the runs are not kept.
+TEMPERATURE = 0.2
 _CHUNK = 1 << 22  # largest number of vector entries gathered at once for the full table
 
 
@@ -124,7 +127,7 @@ class ContextDecoder(nn.Module):
         left, right = take_rows(states, anchors, positives)
         if self.group_context is not None:
             left = self._modulated(left, take_rows(z, anchors)[0])
-        return contrastive_loss(left, right, self.config.temperature, self.contrast_size)
+        return contrastive_loss(left, right, TEMPERATURE, self.contrast_size)
 
     def skipgram(
         self, states: Tensor, z: Tensor, anchors: Tensor, positives: Tensor, negatives: Tensor

@@ -8,7 +8,7 @@ at. Diffusion is computed once, so a sampled batch knows it as cheaply as the wh
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from graphham.config.resolved import Scaling
 from graphham.config.settings import InputConfig
 from graphham.errors import InputError
 from graphham.graph.graph import Graph
@@ -40,7 +41,6 @@ from graphham.sampling.random_stream import make_source
 from graphham.system.jit import frozen
 from graphham.system.threads import single_threaded
 
-Scaling = Literal["none", "row", "tfidf", "standard"]
 Floats = npt.NDArray[np.float32]
 _SPAN = 1 << 14  # nodes averaged at once
 
@@ -264,7 +264,11 @@ def fit_inputs(
     """
     empty = np.zeros(0, dtype=np.float32)
     structural = np.zeros((graph.num_nodes, 0), dtype=np.float32)
-    shift, scale, scaling = empty, empty, ranks.tell(_chosen_scaling(graph, config))
+    shift, scale = empty, empty
+    scaling: Scaling = "none"
+    if graph.features is not None:
+        given = config.scaling
+        scaling = ranks.tell(suitable_scaling(graph)) if given == "auto" else given
     features: SparseMatrix | Tensor | MappedFeatures
     if graph.features is None:
         structural = structural_features(graph, config.structural_dim, seed)
@@ -353,11 +357,10 @@ def _unit(x: Tensor) -> Tensor:
     return torch.nn.functional.normalize(x, dim=1)
 
 
-def _chosen_scaling(graph: Graph, config: InputConfig) -> Scaling:
+def suitable_scaling(graph: Graph) -> Scaling:
+    """Return the scaling that suits a graph's features, ``none`` where it has none."""
     if graph.features is None:
         return "none"
-    if config.scaling != "auto":
-        return config.scaling
     values: Any = graph.features
     values = values.data if sp.issparse(values) else values[graph.own_rows()]
     sample = np.asarray(values.reshape(-1)[: 1 << 20], dtype=np.float32)

@@ -118,11 +118,6 @@ def balance_loss(memberships: Tensor, prior: Tensor) -> Tensor:
     return (mean * ((mean + _TINY) / prior).log()).sum()
 
 
-def entropy_loss(memberships: Tensor) -> Tensor:
-    """Return the mean entropy of the membership rows."""
-    return -(memberships * (memberships + _TINY).log()).sum(1).mean()
-
-
 def use_losses(
     memberships: Tensor, prior: Tensor, seeds: Tensor | None
 ) -> tuple[Tensor, Tensor | None]:

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from graphham.config.settings import RunConfig
+from graphham.config.resolved import ResolvedConfig
 from graphham.graph.neighborhoods import Block
 from graphham.kernels import group_ops as groups
 from graphham.kernels import mean_aggregate
@@ -25,6 +25,9 @@ from graphham.sampling.random_stream import Source, dropout
 from graphham.system.tensors import runs_reference
 
 _CENTER_MOMENTUM = 0.1
+# Unit rows seen along unit directions give numbers below one; a first layer that starts from
+# these directions is scaled up. Set by trial, the runs are not kept.
+_START_SCALE = 3.0
 _AT_HOME = 0.1  # the usual restart of personalised PageRank on citation graphs
 
 
@@ -97,7 +100,7 @@ class GraphHAMNet(nn.Module):
     """The layers, their groups, the tree between the groups, and the decoders.
 
     Args:
-        config: Resolved settings; ``config.groups`` must be given.
+        config: Resolved settings.
         num_features: Width of the input features.
         diffusion_dim: Width of the diffused vectors.
         num_classes: Number of classes, 0 without a classifier.
@@ -107,7 +110,7 @@ class GraphHAMNet(nn.Module):
 
     def __init__(
         self,
-        config: RunConfig,
+        config: ResolvedConfig,
         num_features: int,
         diffusion_dim: int,
         num_classes: int = 0,
@@ -115,7 +118,6 @@ class GraphHAMNet(nn.Module):
         full_table: bool = False,
     ) -> None:
         super().__init__()
-        assert config.groups is not None
         self.config = config
         self.groups = config.groups
         self.diffusion_dim = diffusion_dim
@@ -143,8 +145,7 @@ class GraphHAMNet(nn.Module):
                     separate_attention=model.separate_attention,
                     assignment=model.assignment,
                     dirichlet=model.dirichlet,
-                    slope=model.slope,
-                    residual=bool(model.residual),
+                    residual=model.residual,
                     self_edge=model.self_edge,
                 )
             )
@@ -156,7 +157,6 @@ class GraphHAMNet(nn.Module):
                     None if tables is None else tables[level],
                     full_table,
                     model.straight_through,
-                    config.train.contrast,
                 )
             )
             self.register_buffer(f"center_{level}", torch.zeros(dim if level else 0))
@@ -205,7 +205,7 @@ class GraphHAMNet(nn.Module):
             nn.init.zeros_(self.classifier.bias)
         if directions is not None and directions.shape[1]:
             first = self.layer(0)
-            start = torch.from_numpy(directions) * self.config.model.init_scale
+            start = torch.from_numpy(directions) * _START_SCALE
             with torch.no_grad():
                 shaped = first.weight.view(first.in_dim, first.heads, first.out_dim)
                 shaped[:, :, : start.shape[1]] = start[:, None, :]
@@ -348,7 +348,7 @@ class GraphHAMNet(nn.Module):
         if block.num_sources != block.num_targets:
             return logits
         own = logits
-        for _ in range(self.config.model.class_steps or 0):
+        for _ in range(self.config.model.class_steps):
             logits = torch.lerp(mean_aggregate(logits, block), own, _AT_HOME)
         return logits
 
@@ -365,7 +365,7 @@ class GraphHAMNet(nn.Module):
         return layer
 
     def _dropped(self, x: Any, generator: Source) -> Tensor:
-        return dropout(x, self.config.train.dropout or 0.0, generator)
+        return dropout(x, self.config.train.dropout, generator)
 
 
 def activate(x: Tensor, name: str) -> Tensor:

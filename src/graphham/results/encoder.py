@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from graphham.config.settings import RunConfig, make_config
+from graphham.config.resolved import ResolvedConfig, read_resolved
 from graphham.errors import InputError
 from graphham.graph.graph import Graph, Labels
 from graphham.graph.ids import NodeIds
@@ -52,7 +52,7 @@ class Encoder:
         self,
         model: GraphHAMNet,
         features: FeatureMap,
-        config: RunConfig,
+        config: ResolvedConfig,
         classes: tuple[Any, ...] = (),
         is_multi: bool = False,
         opinions: Opinions | None = None,
@@ -63,7 +63,7 @@ class Encoder:
     @classmethod
     def from_run(cls, run: Run) -> Encoder:
         """Rebuild the encoder of a finished run."""
-        config = make_config(run.config)
+        config = read_resolved(run.config)
         facts = run.summary["model"]
         state = run.state("torch")
         arrays = {k: v.numpy() for k, v in state.items() if k.startswith("inputs.")}

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from graphham.config.settings import RunConfig
+from graphham.config.resolved import ResolvedConfig
 from graphham.graph.graph import Graph
 from graphham.graph.neighborhoods import Block
 from graphham.model.inputs import NodeInputs
@@ -87,7 +87,7 @@ class Batches:
         self,
         graph: Graph,
         inputs: NodeInputs,
-        config: RunConfig,
+        config: ResolvedConfig,
         inductive: bool,
         ranks: Ranks = ALONE,
     ) -> None:
@@ -110,7 +110,7 @@ class Batches:
         """Return where each sampled step of an epoch begins in the epoch's order of the nodes."""
         train = self.config.train
         all_steps = range(0, self.graph.num_nodes, train.batch_size)
-        return all_steps if train.epoch_steps is None else all_steps[: train.epoch_steps]
+        return all_steps[: train.epoch_steps] if train.epoch_steps else all_steps
 
     def epoch(self, epoch: int) -> Iterator[Step]:
         """Yield the steps of one epoch in order; worker threads prepare them ahead."""
@@ -141,7 +141,7 @@ class Batches:
         positives, negatives = self._contexts(anchors, key)
         batch = Batch(
             [block] * self.config.num_layers,
-            self.inputs.rows(None, train.feature_dropout or 0.0, derive_key(key, "features")),
+            self.inputs.rows(None, train.feature_dropout, derive_key(key, "features")),
             self.inputs.diffused_rows(None),
             torch.from_numpy(self.degrees),
         )
@@ -175,7 +175,7 @@ class Batches:
         if train.edge_dropout:
             blocks = [b.drop_edges(train.edge_dropout, derive_key(key, "edges")) for b in blocks]
         sources = blocks[0].source_rows
-        dropout = train.feature_dropout or 0.0
+        dropout = train.feature_dropout
         batch = Batch(
             blocks,
             self.inputs.rows(sources, dropout, derive_key(key, "features")),

@@ -10,7 +10,7 @@ from torch import nn
 from graphham.training.averaging import BestState, WeightAverage, reading
 
 if TYPE_CHECKING:
-    from graphham.training.resolve import Plan
+    from graphham.training.plan import Plan
 
 Status = Literal["complete", "interrupted"]
 Score = tuple[float, float]

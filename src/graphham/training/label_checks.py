@@ -18,10 +18,10 @@ from graphham.kernels import mean_aggregate
 from graphham.model.inputs import fit_inputs
 from graphham.training.supervision import Truth
 
-_DIRECTIONS = 256
-_STEPS = 2
-_FEWEST_LINKS = 30
-_PENALTIES = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
+_DIRECTIONS = 256  # enough to tell, and few enough to solve in a second
+_STEPS = 2  # as far as the two layers of the default look
+_FEWEST_LINKS = 30  # fewer say too little about a share
+_PENALTIES = (1e-3, 1e-2, 1e-1, 1.0, 10.0)  # of ridge regression; validation chooses
 
 
 def own_features_help(graph: Graph, config: InputConfig, truth: Truth, seed: int) -> bool:

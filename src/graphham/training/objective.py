@@ -8,9 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from graphham.config.settings import RunConfig
+from graphham.config.resolved import ResolvedConfig
 from graphham.kernels.unit_rows import take_rows
-from graphham.model.losses import class_loss, constraint_loss, entropy_loss, use_losses
+from graphham.model.losses import class_loss, constraint_loss, use_losses
 from graphham.model.membership import one_hot_straight_through
 from graphham.model.network import GraphHAMNet, Output
 from graphham.sampling.random_stream import Source
@@ -48,9 +48,6 @@ def loss_parts(
         wanted = [level[rows.to(level.device)] for level in seeds]
     balance, missed = _use(model, memberships, wanted)
     parts["balance"] = config.loss.balance_weight * balance
-    if config.loss.entropy_weight:
-        entropy = torch.stack([entropy_loss(level) for level in memberships]).sum()
-        parts["entropy"] = config.loss.entropy_weight * entropy
     if missed is not None:
         parts["seed"] = config.loss.self_training_weight * missed
     if truth is not None and model.classifier is not None:
@@ -83,7 +80,7 @@ def _class_parts(
         others = logits[~labelled]
         said = others.sigmoid() if truth.is_multi else others.softmax(1)
         gap = (said - guess[rows[~labelled]].to(said)).square().sum(1).mean()
-        parts["guess"] = (config.loss.guess_weight or 0.0) * gap
+        parts["guess"] = config.loss.guess_weight * gap
     return parts
 
 
@@ -117,7 +114,7 @@ def _context_loss(model: GraphHAMNet, step: Step, output: Output) -> Tensor:
     return total
 
 
-def _nesting_loss(config: RunConfig, step: Step, output: Output) -> Tensor:
+def _nesting_loss(config: ResolvedConfig, step: Step, output: Output) -> Tensor:
     """Return the constraints between neighbouring levels (E13)."""
     loss = config.loss
     if config.model.straight_through:

@@ -14,6 +14,8 @@ from torch import Tensor
 
 _BETAS = (0.9, 0.999)
 _EPS = 1e-8
+# A safeguard: no single step throws the weights far away. Custom, not the result of a study.
+MAX_GRADIENT_NORM = 5.0
 
 
 class Adam:

@@ -22,8 +22,9 @@ from graphham.model.spectral import leading_directions
 from graphham.sampling.random_stream import Source
 from graphham.training.supervision import Truth
 
-_WIDTH = 64
-_STEPS = 8
+_WIDTH = 64  # the most directions any way to fit the planes may keep, see _RANKS
+_STEPS = 8  # averages, as far as the far view of the ensemble looks
+_SEARCH_STEPS = 200  # a bound for L-BFGS
 # Of which validation chooses: directions kept, how far their spreads are made equal (one is
 # wholly), and what a label weighs against small weights. Without it the first of each.
 _RANKS = (16, 8, 32, 64)
@@ -152,7 +153,9 @@ def _planes(x: Tensor, wanted: Tensor, width: int, trust: float) -> tuple[Tensor
     """
     weight = torch.zeros(x.shape[1], width, dtype=x.dtype, requires_grad=True)
     bias = torch.zeros(width, dtype=x.dtype, requires_grad=True)
-    search = torch.optim.LBFGS([weight, bias], max_iter=200, line_search_fn="strong_wolfe")
+    search = torch.optim.LBFGS(
+        [weight, bias], max_iter=_SEARCH_STEPS, line_search_fn="strong_wolfe"
+    )
     goal = wanted.double() if wanted.dim() == 2 else wanted
 
     def loss() -> Tensor:

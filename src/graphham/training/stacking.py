@@ -6,7 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+# Newton's steps settle in a few rounds; the rest is for logits that are nearly alike.
 _ROUNDS = 50
+# A gradient, or a share of a step, below this is rounding.
+_TINY = 1e-9
 
 
 def weigh(voices: Tensor, wanted: Tensor, prior: Tensor, strength: float) -> Tensor:
@@ -28,12 +31,12 @@ def weigh(voices: Tensor, wanted: Tensor, prior: Tensor, strength: float) -> Ten
     value, slope, bend = _likelihood(voices, wanted, weights, prior, strength)
     for _ in range(_ROUNDS):
         free = (weights > 0) | (slope < 0)
-        if not bool(free.any()) or float(slope[free].abs().max()) < 1e-9:
+        if not bool(free.any()) or float(slope[free].abs().max()) < _TINY:
             break
         move = torch.zeros_like(weights)
         move[free] = -torch.linalg.solve(bend[free][:, free], slope[free])
         size = 1.0
-        while size > 1e-9:
+        while size > _TINY:
             moved = (weights + size * move).clamp_min(0)
             found = _likelihood(voices, wanted, moved, prior, strength)
             if float(found[0]) < float(value):

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphham.config.settings import RunConfig
+from graphham.config.resolved import ResolvedConfig
 from graphham.errors import InputError
 from graphham.model.context import ContextTable
 from graphham.model.network import GraphHAMNet
@@ -28,7 +28,7 @@ from graphham.parallel.row_shards import RowShards
 from graphham.sampling.keys import derive_key, numpy_generator
 from graphham.training.batches import Batches, Step, drawn_ahead
 from graphham.training.objective import total_loss
-from graphham.training.optimizer import Adam
+from graphham.training.optimizer import MAX_GRADIENT_NORM, Adam
 
 # Loss parts of a step in an epoch, and per level the groups of the nodes it drew.
 StepLoss = Callable[[Step, int], tuple[dict[str, Tensor], list[Any]]]
@@ -105,7 +105,7 @@ class TrainingSteps:
         tables: Sequence[ContextTable | RowShards],
         batches: Batches,
         loss: StepLoss,
-        config: RunConfig,
+        config: ResolvedConfig,
         ranks: Ranks,
     ) -> None:
         self.model, self.optimizer, self.tables = model, optimizer, tables
@@ -221,7 +221,7 @@ class TrainingSteps:
 
     def _move(self) -> None:
         """Move parameters and tables by their gradients."""
-        self.optimizer.clip(self.config.train.clip)
+        self.optimizer.clip(MAX_GRADIENT_NORM)
         self.optimizer.step()
         for table in self.tables:
             table.step(self.config.train.table_lr)

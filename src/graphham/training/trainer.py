@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from graphham.config.settings import RunConfig
+from graphham.config.resolved import ResolvedConfig
 from graphham.graph.graph import Graph
 from graphham.model.context import ContextTable
 from graphham.model.group_seeding import Seeds, find_seeds
@@ -34,9 +34,6 @@ from graphham.training.shared_checkpoints import load_together, save_together, s
 from graphham.training.step import TrainingSteps
 from graphham.training.supervision import Truth
 from graphham.training.validation import LabelValidator, Validator
-
-if TYPE_CHECKING:
-    pass
 
 
 class Trainer(EpochLoop):
@@ -62,7 +59,7 @@ class Trainer(EpochLoop):
         model: GraphHAMNet,
         graph: Graph,
         inputs: NodeInputs,
-        config: RunConfig,
+        config: ResolvedConfig,
         tables: Sequence[ContextTable | RowShards],
         truth: Truth | None = None,
         validator: Validator | None = None,
@@ -73,7 +70,7 @@ class Trainer(EpochLoop):
         train = config.train
         super().__init__(
             model,
-            epochs=config.num_epochs,
+            epochs=config.train.epochs,
             average=train.average,
             evaluate_every=train.evaluate_every,
             patience=train.patience,
@@ -301,7 +298,7 @@ class Trainer(EpochLoop):
         return epoch
 
 
-def make_optimizer(model: GraphHAMNet, config: RunConfig) -> Adam:
+def make_optimizer(model: GraphHAMNet, config: ResolvedConfig) -> Adam:
     """Return Adam with weight decay on transformations and classifier only (never on groups)."""
     decayed: list[Tensor] = []
     free: list[Tensor] = []
@@ -310,10 +307,10 @@ def make_optimizer(model: GraphHAMNet, config: RunConfig) -> Adam:
         (decayed if heavy else free).append(parameter)
     return Adam(
         [
-            {"params": decayed, "weight_decay": config.train.weight_decay or 0.0},
+            {"params": decayed, "weight_decay": config.train.weight_decay},
             {"params": free, "weight_decay": 0.0},
         ],
-        lr=config.train.lr or 0.01,
+        lr=config.train.lr,
     )
 
 

@@ -1,0 +1,251 @@
+"""From the settings a user gave to settings with nothing left open.
+
+:func:`resolve` is pure: all it has to know about graph and labels are a few numbers. Its answer is
+what ``config.toml`` of a run holds, and resolving that again leaves it as it is.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from graphham.config.memory import estimate_memory
+from graphham.config.resolved import GraphFacts, ResolvedConfig
+from graphham.config.settings import RunConfig, TrainConfig
+from graphham.errors import InputError
+
+_GIB = 1 << 30
+# Sampled steps after which quality stops growing on the graphs we tried; larger graphs pass fewer
+# times over their nodes, but a few times each.
+_SAMPLED_STEPS = 6000
+_FEWEST_PASSES = 4
+# Full context tables beyond this take more memory than they are worth (A2).
+_FULL_TABLE_BYTES = 256 << 20
+# Cora, on which rates were chosen; they change with the size of a graph in relation to it.
+_TUNED_NODES = 2708
+# Children per group, the paper's ratio of 12 to 5, and the most groups chosen for the top level,
+# which is there for an overview.
+_CHILDREN = 2.4
+_MOST_TOP_GROUPS = 64
+
+
+@dataclass(frozen=True)
+class RateBySize:
+    """A dropout rate that falls with the logarithm of the graph's size.
+
+    Small graphs overfit their features and links; large ones only lose information. The line runs
+    through what worked best on Cora and on graphs of twenty thousand nodes.
+
+    Args:
+        small: The rate of graphs up to the size of Cora.
+        fall: How much lower it is with each tenfold of nodes.
+        least: The rate of the largest graphs.
+    """
+
+    small: float
+    fall: float
+    least: float
+
+    def at(self, num_nodes: int) -> float:
+        """Return the rate for a graph of that many nodes."""
+        rate = self.small - self.fall * math.log10(num_nodes / _TUNED_NODES)
+        return round(min(self.small, max(self.least, rate)), 3)
+
+
+@dataclass(frozen=True)
+class TaskDefaults:
+    """What a kind of fit does where the settings leave it open; the fields are settings."""
+
+    feature_dropout: RateBySize
+    edge_dropout: RateBySize
+    dropout: RateBySize
+    weight_decay: float
+    lr: float
+    epochs: int
+    context_weight: float
+    init: Literal["svd", "glorot"]
+    class_steps: int
+    guess_weight: float
+
+
+# These tables were set by trial on Cora and on graphs of about twenty thousand nodes; the runs of
+# those trials are not kept. Without labels contexts are all there is to learn from.
+_EMBED = TaskDefaults(
+    feature_dropout=RateBySize(0.8, 0.5, 0.2),
+    edge_dropout=RateBySize(0.5, 0.35, 0.1),
+    dropout=RateBySize(0.5, 0.0, 0.5),
+    weight_decay=0.0,
+    lr=0.01,
+    epochs=80,
+    context_weight=1.0,
+    init="svd",
+    class_steps=0,
+    guess_weight=0.0,
+)
+# Labels teach and contexts are an aid; validation labels end the longer training early.
+_CLASSIFY = TaskDefaults(
+    feature_dropout=RateBySize(0.7, 0.7, 0.1),
+    edge_dropout=RateBySize(0.3, 0.35, 0.1),
+    dropout=RateBySize(0.5, 0.35, 0.1),
+    weight_decay=5e-4,
+    lr=0.02,
+    epochs=150,
+    context_weight=0.2,
+    init="glorot",
+    class_steps=0,
+    guess_weight=0.0,
+)
+# Contexts teach what few labels cannot; without them and strong penalties the network learns its
+# handful of labels by heart.
+_FEW_LABELS = TaskDefaults(
+    feature_dropout=RateBySize(0.8, 0.5, 0.2),
+    edge_dropout=RateBySize(0.3, 0.35, 0.1),
+    dropout=RateBySize(0.7, 0.3, 0.3),
+    weight_decay=5e-3,
+    lr=0.01,
+    epochs=300,
+    context_weight=1.0,
+    init="svd",
+    class_steps=10,
+    guess_weight=3.0,
+)
+# Where neighbours often differ, spreading scores and trusting contexts teaches what is wrong.
+_FEW_LABELS_NEIGHBORS_DIFFER = replace(
+    _FEW_LABELS, context_weight=0.2, class_steps=0, guess_weight=0.0
+)
+
+
+def resolve(settings: RunConfig, facts: GraphFacts) -> ResolvedConfig:
+    """Decide everything the settings left open.
+
+    Args:
+        settings: What the user gave; values given stay as they are.
+        facts: What is known of the graph and its labels.
+
+    Raises:
+        InputError: The graph and the settings do not fit together.
+    """
+    if settings.task == "classify" and not facts.num_classes:
+        raise InputError("--task classify needs labels; give --labels FILE:column")
+    groups = settings.groups or default_groups(settings, facts)
+    _check(settings, facts, groups)
+    defaults = task_defaults(settings, facts)
+    n, train = facts.num_nodes, settings.train
+    values = settings.model_dump()
+    values |= {"groups": groups, "layers": len(groups)}
+    _fill(values["inputs"], scaling=facts.scaling)
+    _fill(
+        values["model"],
+        residual=settings.task == "classify" and facts.own_features_help,
+        init=defaults.init,
+        class_steps=defaults.class_steps,
+    )
+    _fill(
+        values["loss"],
+        context_weight=defaults.context_weight,
+        guess_weight=defaults.guess_weight,
+        context_table=_context_table(settings, n, groups),
+    )
+    _fill(
+        values["train"],
+        lr=defaults.lr,
+        feature_dropout=defaults.feature_dropout.at(n),
+        edge_dropout=defaults.edge_dropout.at(n),
+        dropout=defaults.dropout.at(n),
+        weight_decay=float(f"{defaults.weight_decay * min(1.0, _TUNED_NODES / n):.2g}"),
+        batch="sampled" if train.shards > 1 else "full",
+        epochs=defaults.epochs,
+    )
+    config = ResolvedConfig.model_validate(values)
+    if train.batch == "auto" and estimate_memory(config, facts) > train.memory_gib * _GIB:
+        values["train"]["batch"] = "sampled"
+    if train.epochs is None and values["train"]["batch"] == "sampled":
+        values["train"]["epochs"] = _sampled_epochs(train, n, defaults.epochs)
+    return ResolvedConfig.model_validate(values)
+
+
+def explain_resolved(settings: RunConfig, facts: GraphFacts) -> tuple[str, ...]:
+    """Say in words what :func:`resolve` decides that a user would ask about."""
+    notes: list[str] = []
+    is_classify = settings.task == "classify"
+    if settings.groups is None:
+        why = f"{facts.num_classes} classes" if is_classify else f"{facts.num_nodes:,} nodes"
+        notes.append(f"groups chosen from {why}; --groups sets them")
+    if is_classify and facts.has_few_labels and facts.neighbors_agree:
+        notes.append("few nodes have labels: more rests on contexts, and scores are spread")
+    elif is_classify and facts.has_few_labels:
+        notes.append(
+            f"few nodes have labels, and only {facts.agreement:.0%} of the links between them "
+            f"join equal ones: scores are not spread along links"
+        )
+    if is_classify and settings.model.residual is None and facts.own_features_help:
+        notes.append("own features help the validation labels: residual paths are on")
+    if not facts.num_features:
+        notes.append("the graph has no features; structural ones are made from its links")
+    return tuple(notes)
+
+
+def task_defaults(settings: RunConfig, facts: GraphFacts) -> TaskDefaults:
+    """Return what the kind of fit does where its settings are open."""
+    if settings.task == "embed":
+        return _EMBED
+    if not facts.has_few_labels:
+        return _CLASSIFY
+    return _FEW_LABELS if facts.neighbors_agree else _FEW_LABELS_NEIGHBORS_DIFFER
+
+
+def default_groups(settings: RunConfig, facts: GraphFacts) -> tuple[int, ...]:
+    """Choose the number of groups per level.
+
+    With ``classify`` the coarsest level gets one group per class; otherwise about the fourth root
+    of the number of nodes, since labels must not shape an unsupervised result. Each finer level
+    has 2.4 times as many, the paper's ratio of 12 to 5.
+    """
+    n = facts.num_nodes
+    top = facts.num_classes if settings.task == "classify" else round(n**0.25)
+    counts = [min(max(top, 2), _MOST_TOP_GROUPS, n)]
+    for _ in range(settings.layers - 1):
+        counts.append(min(round(_CHILDREN * counts[-1]), n))
+    return tuple(counts[::-1])
+
+
+def _check(settings: RunConfig, facts: GraphFacts, groups: tuple[int, ...]) -> None:
+    """Refuse settings that contradict the graph or each other once they are resolved."""
+    if groups[0] > facts.num_nodes:
+        raise InputError(
+            f"{groups[0]:,} groups were asked for but the graph has only {facts.num_nodes:,} "
+            f"nodes; ask for fewer with --groups"
+        )
+    if settings.train.batch == "full" and settings.train.shards > 1:
+        raise InputError(
+            f"train.shards = {settings.train.shards} cuts sampled batches, but train.batch is "
+            f"'full'; use train.batch = 'sampled', or one process and one shard"
+        )
+    table = settings.loss.context_table
+    if settings.loss.context == "infonce" and table not in ("auto", "inductive"):
+        raise InputError(
+            f"loss.context_table = {table!r} goes with loss.context = 'skipgram'; the contrastive "
+            f"loss encodes its contexts"
+        )
+
+
+def _context_table(settings: RunConfig, num_nodes: int, groups: tuple[int, ...]) -> str:
+    """Return which context vectors suit the loss and fit into memory."""
+    if settings.loss.context == "infonce":
+        return "inductive"
+    size = 4 * num_nodes * (settings.dim // len(groups)) * sum(groups)
+    return "full" if size <= _FULL_TABLE_BYTES else "factored"
+
+
+def _sampled_epochs(train: TrainConfig, num_nodes: int, most: int) -> int:
+    """Return the epochs that take about as many sampled steps as quality grows for."""
+    steps = -(-num_nodes // train.batch_size)
+    if train.epoch_steps:
+        steps, most = min(steps, train.epoch_steps), _SAMPLED_STEPS
+    return min(most, max(_FEWEST_PASSES, -(-_SAMPLED_STEPS // steps)))
+
+
+def _fill(section: dict[str, Any], **decided: Any) -> None:
+    """Set those values of a section that were left open."""
+    section |= {name: value for name, value in decided.items() if section[name] in (None, "auto")}

@@ -1,0 +1,126 @@
+"""Settings with nothing left open, and the facts about a graph that open ones are decided by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from graphham.config.settings import (
+    InputConfig,
+    LossConfig,
+    ModelConfig,
+    RunConfig,
+    TrainConfig,
+    make_config,
+)
+from graphham.errors import InputError
+
+Scaling = Literal["none", "row", "tfidf", "standard"]
+
+# Share of equal labels among linked nodes (with its error) from which neighbours are trusted.
+_AGREEMENT = 0.6
+
+
+@dataclass(frozen=True)
+class GraphFacts:
+    """What has to be known of a graph and its labels before a fit is settled.
+
+    Args:
+        num_nodes: Number of nodes.
+        num_stored: Stored links; one without a direction is stored both ways.
+        num_features: Feature columns, 0 without features.
+        num_feature_values: Stored values of sparse features.
+        is_sparse: Whether features are sparse.
+        scaling: The scaling that suits the features.
+        num_classes: Number of label values, 0 without labels.
+        has_few_labels: Whether labels to train on are so few that more has to come from elsewhere.
+        agreement: Share of the links between labelled nodes that join equal labels; one where too
+            few links tell.
+        agreement_error: Standard error of that share.
+        own_features_help: Whether a node's own features beside its neighbours' predict the
+            validation labels better.
+    """
+
+    num_nodes: int
+    num_stored: int
+    num_features: int = 0
+    num_feature_values: int = 0
+    is_sparse: bool = False
+    scaling: Scaling = "none"
+    num_classes: int = 0
+    has_few_labels: bool = False
+    agreement: float = 1.0
+    agreement_error: float = 0.0
+    own_features_help: bool = False
+
+    @property
+    def neighbors_agree(self) -> bool:
+        """Whether linked nodes mostly have equal labels, as far as can be told."""
+        return self.agreement + self.agreement_error >= _AGREEMENT
+
+
+class ResolvedInputs(InputConfig):
+    """Inputs with nothing left open."""
+
+    scaling: Scaling
+
+
+class ResolvedModel(ModelConfig):
+    """The network with nothing left open."""
+
+    class_steps: int
+    residual: bool
+    init: Literal["svd", "glorot"]
+
+
+class ResolvedLoss(LossConfig):
+    """The objective with nothing left open."""
+
+    context_weight: float
+    context_table: Literal["inductive", "factored", "full"]
+    guess_weight: float
+
+
+class ResolvedTrain(TrainConfig):
+    """Training with nothing left open."""
+
+    epochs: int
+    batch: Literal["full", "sampled"]
+    lr: float
+    weight_decay: float
+    feature_dropout: float
+    dropout: float
+    edge_dropout: float
+
+
+class ResolvedConfig(RunConfig):
+    """Everything a run depends on besides the graph: no value is absent, none is ``"auto"``."""
+
+    groups: tuple[int, ...]
+    inputs: ResolvedInputs
+    model: ResolvedModel
+    loss: ResolvedLoss
+    train: ResolvedTrain
+
+
+def read_resolved(values: Mapping[str, Any]) -> ResolvedConfig:
+    """Read what ``config.toml`` of a run holds.
+
+    Args:
+        values: Its nested values; what it says about the graph is no setting.
+
+    Raises:
+        InputError: A setting is unknown, has a bad value or is still open.
+    """
+    settings = make_config(values)
+    try:
+        return ResolvedConfig.model_validate(settings.model_dump())
+    except ValidationError as error:
+        name = ".".join(str(part) for part in error.errors()[0]["loc"])
+        raise InputError(
+            f"the config of a finished run leaves nothing open, but this one does not say what "
+            f"{name} was; fit the graph anew"
+        ) from None

@@ -1,0 +1,126 @@
+"""What a fit is going to do: look at graph and labels, resolve the settings, estimate memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import scipy.sparse as sp
+
+from graphham.config.memory import estimate_memory
+from graphham.config.resolve import explain_resolved, resolve
+from graphham.config.resolved import GraphFacts, ResolvedConfig
+from graphham.config.settings import RunConfig
+from graphham.errors import InputError
+from graphham.graph.graph import Graph
+from graphham.model.inputs import suitable_scaling
+from graphham.parallel.ranks import ALONE, Ranks
+from graphham.training.label_checks import link_agreement, own_features_help
+from graphham.training.supervision import Truth
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a fit is going to do, decided before it starts.
+
+    Args:
+        config: Settings with nothing left open.
+        memory_bytes: Estimated peak memory of training.
+        notes: What was decided, in words.
+    """
+
+    config: ResolvedConfig
+    memory_bytes: int
+    notes: tuple[str, ...]
+
+    @property
+    def table(self) -> str:
+        """Which context vectors are used: ``inductive``, ``factored`` or ``full``."""
+        return self.config.loss.context_table
+
+    def lines(self) -> list[str]:
+        """Return the plan as readable lines."""
+        config = self.config
+        levels = " > ".join(str(count) for count in config.groups)
+        batch = (
+            "the whole graph per step"
+            if config.train.batch == "full"
+            else f"{config.train.batch_size} targets per step"
+            + (f" in {config.train.shards} shards, " if config.train.shards > 1 else ", ")
+            + "x".join(str(config.fanout(i)) for i in range(config.num_layers))
+            + " sampled neighbours"
+        )
+        return [
+            f"task {config.task}, preset {config.preset}, {config.num_layers} layers, "
+            f"groups {levels}, dim {config.dim}, seed {config.seed}",
+            f"{config.train.epochs} epochs, {batch}, about "
+            f"{max(self.memory_bytes / (1 << 30), 0.1):.1f} GiB of memory",
+            *self.notes,
+        ]
+
+
+def plan_fit(
+    graph: Graph,
+    settings: RunConfig,
+    train_rows: Any = None,
+    validation_rows: Any = None,
+    ranks: Ranks = ALONE,
+) -> Plan:
+    """Settle everything the settings left open, and estimate memory.
+
+    Args:
+        graph: The graph.
+        settings: What the user gave.
+        train_rows: Rows whose labels may be trained on, for what is decided by labels.
+        validation_rows: Rows whose labels decide early stopping.
+        ranks: The processes that fit together; all of them plan.
+
+    Raises:
+        InputError: The graph and the settings do not fit together.
+    """
+    if graph.num_nodes < 2:
+        raise InputError(f"the graph has {graph.num_nodes} node; a hierarchy needs at least two")
+    if graph.num_stored == 0:
+        raise InputError("the graph has no edges between different nodes; give at least one")
+    facts = graph_facts(graph, settings, train_rows, validation_rows, ranks)
+    config = resolve(settings, facts)
+    return Plan(config, estimate_memory(config, facts), explain_resolved(settings, facts))
+
+
+def graph_facts(
+    graph: Graph,
+    settings: RunConfig,
+    train_rows: Any = None,
+    validation_rows: Any = None,
+    ranks: Ranks = ALONE,
+) -> GraphFacts:
+    """Measure what :func:`graphham.config.resolve.resolve` has to know.
+
+    What takes time is measured only where an open setting depends on it. Labels are looked at only
+    with ``task = "classify"``; they must not shape an unsupervised result.
+    """
+    x: Any = graph.features
+    measured: dict[str, Any] = {}
+    if settings.inputs.scaling == "auto":
+        # The parts of a split graph may differ; the first process decides for all.
+        measured["scaling"] = ranks.tell(suitable_scaling(graph))
+    if settings.task == "classify" and graph.labels is not None:
+        share = settings.train.validation_share
+        truth = Truth.split(graph.labels, settings.seed, share, train_rows, validation_rows)
+        measured["num_classes"] = len(graph.labels.classes)
+        measured["has_few_labels"] = truth.is_few
+        agreement = link_agreement(graph, truth) if truth.is_few else None
+        if agreement is not None:
+            measured["agreement"], measured["agreement_error"] = agreement
+        if settings.model.residual is None:
+            measured["own_features_help"] = own_features_help(
+                graph, settings.inputs, truth, settings.seed
+            )
+    return GraphFacts(
+        num_nodes=graph.num_nodes,
+        num_stored=graph.num_stored,
+        num_features=graph.num_features,
+        num_feature_values=int(x.nnz) if sp.issparse(x) else 0,
+        is_sparse=sp.issparse(x),
+        **measured,
+    )

@@ -1,0 +1,209 @@
+"""Resolving: what the settings leave open is decided by a few numbers, what they give stays."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphham.config.memory import estimate_memory
+from graphham.config.resolve import RateBySize, default_groups, explain_resolved, resolve
+from graphham.config.resolved import GraphFacts
+from graphham.config.settings import make_config
+from graphham.errors import InputError
+
+CORA = GraphFacts(2708, 10556, 1433, 49216, True, "tfidf", num_classes=7)
+FEW = GraphFacts(2708, 10556, 1433, 49216, True, "tfidf", num_classes=7, has_few_labels=True)
+APART = GraphFacts(
+    2708, 10556, num_classes=7, has_few_labels=True, agreement=0.3, agreement_error=0.1
+)
+CLASSIFY = make_config({"task": "classify"})
+
+FACTS = st.builds(
+    GraphFacts,
+    num_nodes=st.integers(200, 10**8),
+    num_stored=st.integers(1, 10**9),
+    num_features=st.integers(0, 5000),
+    num_feature_values=st.integers(0, 10**8),
+    is_sparse=st.booleans(),
+    scaling=st.sampled_from(["none", "row", "tfidf", "standard"]),
+    num_classes=st.integers(1, 50),
+    has_few_labels=st.booleans(),
+    agreement=st.floats(0, 1),
+    own_features_help=st.booleans(),
+)
+
+
+def leaves(values):
+    for value in values.values():
+        yield from leaves(value) if isinstance(value, dict) else [value]
+
+
+@given(FACTS, st.sampled_from(["embed", "classify"]), st.sampled_from(["default", "paper"]))
+def test_nothing_is_left_open_and_resolving_again_changes_nothing(facts, task, preset):
+    settings = make_config({"task": task, "train.memory_gib": 1.0}, preset=preset)
+    config = resolve(settings, facts)
+    assert not [value for value in leaves(config.model_dump()) if value in (None, "auto")]
+    assert resolve(config, facts) == config
+
+
+@given(FACTS)
+def test_what_is_given_stays(facts):
+    given_values = {
+        "task": "classify",
+        "groups": (9, 4),
+        "inputs.scaling": "row",
+        "model.residual": False,
+        "model.init": "svd",
+        "model.class_steps": 3,
+        "loss.context_weight": 0.0,
+        "loss.guess_weight": 0.0,
+        "train.epochs": 7,
+        "train.batch": "full",
+        "train.lr": 0.3,
+        "train.weight_decay": 0.0,
+        "train.feature_dropout": 0.0,
+        "train.edge_dropout": 0.0,
+        "train.dropout": 0.0,
+    }
+    settings = make_config(given_values)
+    config = resolve(settings, facts)
+    assert config.loss.context_table == "inductive"
+    assert make_config(config.to_dict(), {"loss.context_table": "auto"}) == settings
+
+
+def test_the_task_and_the_labels_decide_the_defaults():
+    embed, classify, few, apart = (
+        resolve(make_config({"task": task}), facts)
+        for task, facts in (
+            ("embed", APART),
+            ("classify", CORA),
+            ("classify", FEW),
+            ("classify", APART),
+        )
+    )
+    assert (embed.train.epochs, classify.train.epochs, few.train.epochs) == (80, 150, 300)
+    assert (embed.train.weight_decay, classify.train.weight_decay) == (0.0, 5e-4)
+    assert [c.model.init for c in (embed, classify, few)] == ["svd", "glorot", "svd"]
+    assert [c.model.class_steps for c in (embed, classify, few, apart)] == [0, 0, 10, 0]
+    assert [c.loss.guess_weight for c in (embed, classify, few, apart)] == [0, 0, 3, 0]
+    assert [c.loss.context_weight for c in (embed, classify, few, apart)] == [1, 0.2, 1, 0.2]
+    # What is not about neighbours is the same for few labels of either kind.
+    assert apart.train == few.train
+
+
+def test_an_agreement_that_may_be_chance_is_trusted():
+    unsure = GraphFacts(
+        500, 900, num_classes=2, has_few_labels=True, agreement=0.5, agreement_error=0.1
+    )
+    assert resolve(CLASSIFY, unsure).model.class_steps == 10
+
+
+def test_own_features_switch_residual_paths_on_for_classes_only():
+    facts = GraphFacts(500, 900, num_classes=2, own_features_help=True)
+    assert resolve(CLASSIFY, facts).model.residual
+    assert not resolve(make_config({}), facts).model.residual
+    assert any("residual" in note for note in explain_resolved(CLASSIFY, facts))
+    asked = make_config({"task": "classify", "model.residual": False})
+    assert not any("residual" in note for note in explain_resolved(asked, facts))
+
+
+def test_groups_come_from_classes_or_from_size():
+    embed = make_config({})
+    assert default_groups(embed, GraphFacts(180, 900)) == (10, 4)
+    assert default_groups(CLASSIFY, GraphFacts(180, 900, num_classes=6)) == (14, 6)
+    assert default_groups(make_config({"layers": 3, "dim": 96}), GraphFacts(180, 900))[-1] == 4
+    assert len(default_groups(make_config({"layers": 1}), GraphFacts(180, 900))) == 1
+    assert default_groups(embed, GraphFacts(3, 4)) == (3, 2)
+    assert default_groups(CLASSIFY, GraphFacts(180, 900, num_classes=90)) == (154, 64)
+
+
+def test_dropout_falls_with_size_within_bounds():
+    rates = [RateBySize(0.8, 0.5, 0.2).at(n) for n in (2, 100, 2708, 20_000, 10**7)]
+    assert rates[:3] == [0.8, 0.8, 0.8]
+    assert rates[2] > rates[3] > rates[4] == 0.2
+
+
+def test_memory_decides_between_the_whole_graph_and_samples():
+    large = GraphFacts(10**7, 10**9, 100)
+    assert resolve(make_config({}), CORA).train.batch == "full"
+    assert resolve(make_config({}), large).train.batch == "sampled"
+    assert resolve(make_config({"train.memory_gib": 1e5}), large).train.batch == "full"
+    assert resolve(make_config({"train.batch": "full"}), large).train.batch == "full"
+    assert resolve(make_config({"train.shards": 2}), CORA).train.batch == "sampled"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "settings", "epochs"),
+    [
+        (51_200, {}, 60),  # a hundred steps a pass
+        (512_000_000, {}, 4),
+        (1000, {}, 80),  # never more than the whole graph gets
+        (51_200, {"train.epoch_steps": 10}, 600),
+        (51_200, {"train.epoch_steps": 500}, 60),
+    ],
+)
+def test_sampled_passes_take_about_six_thousand_steps(nodes, settings, epochs):
+    settings = make_config({"train.batch": "sampled", **settings})
+    assert resolve(settings, GraphFacts(nodes, nodes)).train.epochs == epochs
+
+
+def test_context_tables_are_chosen_by_size():
+    paper = make_config({"loss.context": "skipgram", "groups": (12, 5)})
+    # Seventeen groups of 64 numbers of four bytes: 256 MiB hold the vectors of 61,680 nodes.
+    assert resolve(paper, GraphFacts(61_680, 9)).loss.context_table == "full"
+    assert resolve(paper, GraphFacts(61_681, 9)).loss.context_table == "factored"
+    assert resolve(make_config({}), CORA).loss.context_table == "inductive"
+
+
+@pytest.mark.parametrize(
+    ("settings", "facts", "words"),
+    [
+        ({"groups": (181, 5)}, GraphFacts(180, 9), "181 groups .* only 180 nodes"),
+        ({"task": "classify"}, GraphFacts(180, 9), "needs labels"),
+        ({"loss.context_table": "full"}, CORA, "loss.context = 'skipgram'"),
+        ({"train.batch": "full", "train.shards": 3}, CORA, "train.shards = 3"),
+    ],
+)
+def test_what_does_not_fit_together_is_one_sentence(settings, facts, words):
+    with pytest.raises(InputError, match=words) as caught:
+        resolve(make_config(settings), facts)
+    assert "\n" not in str(caught.value)
+
+
+def test_decisions_are_said_in_words():
+    (few,) = explain_resolved(make_config({"task": "classify", "groups": (9, 7)}), FEW)
+    assert "scores are spread" in few
+    notes = explain_resolved(CLASSIFY, APART)
+    assert "7 classes" in notes[0]
+    assert "only 30% of the links" in notes[1]
+    assert "no features" in notes[2]
+    assert explain_resolved(make_config({"groups": (9, 7)}), FEW) == ()
+
+
+def test_the_estimate_grows_with_everything_that_takes_memory():
+    config = resolve(make_config({"groups": (6, 2)}), CORA)
+    base = estimate_memory(config, CORA)
+    for settings in ({"groups": (600, 200)}, {"dim": 512}, {"model.heads": 8}):
+        more = resolve(make_config({"groups": (6, 2)}, settings), CORA)
+        assert estimate_memory(more, CORA) > base, settings
+    for facts in (
+        GraphFacts(5000, 10556, 1433, 49216, True),
+        GraphFacts(2708, 90000, 1433, 49216, True),
+        GraphFacts(2708, 10556, 1433, 99216, True),
+        GraphFacts(2708, 10556, 9000),
+    ):
+        assert estimate_memory(config, facts) > base, facts
+    tables = [
+        estimate_memory(
+            resolve(make_config({"loss.context": "skipgram", "loss.context_table": table}), CORA),
+            CORA,
+        )
+        for table in ("inductive", "factored", "full")
+    ]
+    assert tables == sorted(set(tables))
+    # A large graph by samples takes less than whole.
+    large = GraphFacts(3_000_000, 10_000_000, 60)
+    sampled, full = (
+        estimate_memory(resolve(make_config({"train.batch": batch}), large), large)
+        for batch in ("sampled", "full")
+    )
+    assert sampled < full
