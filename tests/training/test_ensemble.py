@@ -14,7 +14,7 @@ from graphham.graph.neighborhoods import Block
 from graphham.methods.fitting import fit_graph
 from graphham.model.inputs import NodeInputs
 from graphham.results.encoder import Encoder
-from graphham.training.ensemble import Opinion, Opinions, View
+from graphham.training.ensemble import Ensemble, Member, View
 from graphham.training.supervision import Truth
 
 
@@ -34,11 +34,11 @@ def two_sided(nodes: int = 400, seed: int = 0) -> tuple[Graph, Truth]:
     return replace(as_graph(links), features=x, labels=labels), Truth.split(labels, 0, 0.3)
 
 
-def learned(graph: Graph, truth: Truth, logits: torch.Tensor) -> tuple[Opinions, NodeInputs, Block]:
+def learned(graph: Graph, truth: Truth, logits: torch.Tensor) -> tuple[Ensemble, NodeInputs, Block]:
     assert graph.features is not None
     inputs = NodeInputs(torch.from_numpy(np.asarray(graph.features)), torch.zeros(len(logits), 0))
     block = Block.full(graph)
-    opinions = Opinions.learn(inputs, block, truth, logits.shape[1], 0)
+    opinions = Ensemble.learn(inputs, block, truth, logits.shape[1], 0)
     return opinions.weighed(logits, inputs, block, truth), inputs, block
 
 
@@ -89,7 +89,7 @@ def test_a_fit_saves_what_it_was_told(is_on: bool) -> None:
     fitted = fit_graph(graph, make_config(settings, {"model.opinions": is_on}))
     state = fitted.state
     assert ("opinions.weights" in state) == is_on
-    restored = Opinions.from_state(state)
+    restored = Ensemble.from_state(state)
     assert (restored is not None) == is_on
     encoder = fitted.encoder
     again = Encoder(
@@ -120,13 +120,13 @@ def test_with_few_labels_two_more_opinions_look_far() -> None:
     expected = opinions.expected(inputs, block, False)
     assert expected is not None
     right = float((expected.argmax(1) == truth.targets).float().mean())
-    said = opinions.said(torch.zeros(nodes, 2), inputs, block).argmax(2)
+    said = opinions.member_logits(torch.zeros(nodes, 2), inputs, block).argmax(2)
     shares = [float((one == truth.targets).float().mean()) for one in said]
     assert right > 0.9
     assert right > shares[1] + 0.1  # own features alone
     assert len(opinions.weights) == 5
     assert max(shares[3:]) > 0.9
-    again = Opinions.from_state(opinions.state())
+    again = Ensemble.from_state(opinions.state())
     assert again is not None
     assert torch.equal(
         again.joined(torch.zeros(nodes, 2), inputs, block),
@@ -139,7 +139,7 @@ def test_the_far_view_is_the_mean_of_symmetric_steps() -> None:
     graph, _ = two_sided(30)
     block = Block.full(graph)
     view = View(3, is_mixed=True, gain=0.5, hidden=4)
-    network = Opinion(8, 2, view)
+    network = Member(8, 2, view)
     network.reset_parameters(torch.Generator().manual_seed(0))
     a = np.zeros((30, 30))  # links of several weights, and each node's link to itself
     assert block.weights is not None

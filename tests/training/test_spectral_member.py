@@ -12,7 +12,7 @@ from graphham.datasets.open_source import as_graph
 from graphham.graph.graph import Graph, Labels
 from graphham.graph.neighborhoods import Block
 from graphham.model.inputs import NodeInputs
-from graphham.training.spectral_member import _STEPS, Outline, _planes, mixed_averages
+from graphham.training.spectral_member import _STEPS, SpectralMember, _planes, mixed_averages
 from graphham.training.supervision import Truth
 
 
@@ -44,7 +44,7 @@ def test_directions_are_those_of_a_plain_decomposition() -> None:
     graph, inputs = blobs()
     block = Block.full(graph, True)
     truth = Truth.split(graph.labels, 0, 0.2)
-    outline = Outline.learn(inputs, block, truth, 3, 0)
+    outline = SpectralMember.learn(inputs, block, truth, 3, 0)
     seen = dense_averages(block, _STEPS) @ np.asarray(graph.features, np.float64)
     _, _, right = np.linalg.svd(seen, full_matrices=False)
     found = outline.directions.numpy()
@@ -60,7 +60,7 @@ def test_two_labels_a_class_suffice_where_regions_differ() -> None:
     train = np.concatenate([np.flatnonzero(codes == k)[:2] for k in range(3)])
     rest = np.setdiff1d(np.arange(len(codes)), train)
     truth = Truth.split(graph.labels, 0, 0.2, train, rest[:30])
-    said = Outline.learn(inputs, block, truth, 3, 0)(inputs.rows(None), block, 0.0, None)
+    said = SpectralMember.learn(inputs, block, truth, 3, 0)(inputs.rows(None), block, 0.0, None)
     right = said.argmax(1).numpy() == codes
     assert right[rest[30:]].mean() > 0.95
     # What all features say of a node, without its region, is hardly better than a guess.
@@ -77,7 +77,7 @@ def test_directions_follow_links_that_have_a_direction() -> None:
     x[:, :3] *= 20.0
     inputs = NodeInputs(torch.from_numpy(x), torch.zeros(150, 0))
     truth = Truth.split(Labels((0, 1), codes=np.arange(150) % 2), 0, 0.2)
-    found = Outline.learn(inputs, block, truth, 2, 0).directions.numpy()
+    found = SpectralMember.learn(inputs, block, truth, 2, 0).directions.numpy()
     whole = mixed_averages(torch.from_numpy(x), block, _STEPS).numpy()
     assert found.shape == (90, 64)
     _, _, right = np.linalg.svd(whole, full_matrices=False)
@@ -104,5 +104,5 @@ def test_several_labels_and_no_validation_work() -> None:
     truth = Truth.split(Labels(("a", "b"), matrix=matrix), 0, 0.0)
     assert not len(truth.validation)
     block = Block.full(graph, True)
-    said = Outline.learn(inputs, block, truth, 2, 0)(inputs.rows(None), block, 0.0, None)
+    said = SpectralMember.learn(inputs, block, truth, 2, 0)(inputs.rows(None), block, 0.0, None)
     assert float(((said > 0).numpy() == matrix.toarray()).mean()) > 0.9

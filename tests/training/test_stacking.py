@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from graphham.model.losses import class_loss
-from graphham.training.stacking import weigh
+from graphham.training.stacking import stack_weights
 
 
 def _minimised(weights: Tensor, voices: Tensor, wanted: Tensor, prior: Tensor) -> Tensor:
@@ -48,7 +48,7 @@ def test_no_general_solver_finds_better_weights(
     if multi:
         wanted = (torch.rand(rows, 4, generator=generator) < 0.4).float()
     prior = torch.tensor([1.0, 0.5, 0.5, 1.0])[:count]
-    found = weigh(voices, wanted, prior, 10.0)
+    found = stack_weights(voices, wanted, prior, 10.0)
     assert (found >= 0).all()
     # The general solver may stop early where a weight is held at zero, never further down.
     best = _minimised(_solved(voices, wanted, prior), voices, wanted, prior)

@@ -31,7 +31,7 @@ from graphham.results.result import FitResult
 from graphham.results.scores import collapse_notes
 from graphham.sampling.keys import derive_key, numpy_generator, torch_generator
 from graphham.system.threads import single_threaded
-from graphham.training.ensemble import Opinions
+from graphham.training.ensemble import Ensemble
 from graphham.training.plan import Plan, plan_fit
 from graphham.training.shared_checkpoints import check_shared
 from graphham.training.step import check_shards
@@ -124,7 +124,7 @@ def fit_graph(
             assert model.classifier is not None
             block = Block.full(work, config.model.self_edge)
             width = model.classifier.out_features
-            opinions = Opinions.learn(inputs.to("cpu"), block, truth, width, config.seed)
+            opinions = Ensemble.learn(inputs.to("cpu"), block, truth, width, config.seed)
             trainer.expected = opinions.expected(inputs.to("cpu"), block, truth.is_multi)
         trained = time.perf_counter()
         status = trainer.fit(resume)

@@ -27,7 +27,7 @@ from graphham.results.explain import NodeAttention
 from graphham.results.result import FitResult
 from graphham.results.scores import majority_parents, show_paths
 from graphham.system.threads import single_threaded
-from graphham.training.ensemble import Opinions
+from graphham.training.ensemble import Ensemble
 
 if TYPE_CHECKING:
     from graphham.results.run_folder import Run
@@ -55,7 +55,7 @@ class Encoder:
         config: ResolvedConfig,
         classes: tuple[Any, ...] = (),
         is_multi: bool = False,
-        opinions: Opinions | None = None,
+        opinions: Ensemble | None = None,
     ) -> None:
         self.model, self.features, self.config = model, features, config
         self.classes, self.is_multi, self.opinions = classes, is_multi, opinions
@@ -74,7 +74,7 @@ class Encoder:
         )
         weights = {k[6:]: v for k, v in state.items() if k.startswith("model.")}
         model.load_state_dict(weights, strict=False)
-        opinions = Opinions.from_state(state)
+        opinions = Ensemble.from_state(state)
         return cls(model.eval(), features, config, classes, facts["is_multi"], opinions)
 
     def state(self) -> dict[str, Any]:

@@ -1,10 +1,10 @@
-"""Second opinions on a node's class: its own features, its surroundings', its region's.
+"""An ensemble beside the network: members that see a node's own features, or its surroundings'.
 
 Attention layers mix what a node says of itself with what its neighbours say, and trained on few
 labels they rarely keep both apart. Two small networks that each see one side only make other
 mistakes than the large one, so the mean of all three is more often right than any of them. Where
 labels are few two more look further: one learns from all nodes by agreeing with itself, the other
-has hardly anything to learn (`outline.py`).
+has hardly anything to learn (:mod:`graphham.training.spectral_member`).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from graphham.sampling.keys import derive_key, torch_generator
 from graphham.sampling.random_stream import Source, hidden, make_source, uniform
 from graphham.training.epochs import EpochLoop, Score
 from graphham.training.optimizer import Adam
-from graphham.training.spectral_member import Outline, mixed_averages
-from graphham.training.stacking import weigh
+from graphham.training.spectral_member import SpectralMember, mixed_averages
+from graphham.training.stacking import stack_weights
 from graphham.training.supervision import Truth
 
 
@@ -94,7 +94,7 @@ _TUNED_NODES = 2708  # Cora, whose decay it is; larger graphs take less in propo
 _EVALUATE_EVERY = 5  # a validation costs as much as an epoch
 
 
-class Opinion(nn.Module):
+class Member(nn.Module):
     r"""A network of one hidden layer on features averaged over neighbours.
 
     .. math:: V\, \mathrm{relu}(S^{steps} X W + b) + c
@@ -152,7 +152,7 @@ class Opinion(nn.Module):
 
 
 @dataclass(frozen=True, eq=False)
-class Opinions:
+class Ensemble:
     """The small networks of one fit.
 
     Args:
@@ -160,13 +160,13 @@ class Opinions:
         weights: What the network and each opinion count.
     """
 
-    networks: dict[str, Opinion | Outline]
+    networks: dict[str, Member | SpectralMember]
     weights: Tensor
 
     @classmethod
     def learn(
         cls, inputs: NodeInputs, block: Block, truth: Truth, width: int, seed: int
-    ) -> Opinions:
+    ) -> Ensemble:
         """Train all on the training labels; validation labels say when to stop.
 
         Args:
@@ -176,21 +176,21 @@ class Opinions:
             width: Number of classes.
             seed: The run's seed.
         """
-        held: dict[str, Opinion | Outline] = {}
+        members: dict[str, Member | SpectralMember] = {}
         views = _FEW_VIEWS if truth.is_few else _VIEWS
         for name, view in views.items():
-            network = Opinion(inputs.num_features, width, view)
+            network = Member(inputs.num_features, width, view)
             network.reset_parameters(torch_generator(derive_key(seed, "opinion", name)))
             _MemberLoop(network, inputs, block, truth, derive_key(seed, "opinions", name)).run()
-            held[name] = network.eval()
+            members[name] = network.eval()
         weights = [_NETWORK[truth.is_few], *(view.weight for view in views.values())]
         if truth.is_few:
             key = derive_key(seed, "opinion", "outline")
-            held["outline"] = Outline.learn(inputs, block, truth, width, key).eval()
+            members["outline"] = SpectralMember.learn(inputs, block, truth, width, key).eval()
             weights.append(_OUTLINE)
-        return cls(held, torch.tensor(weights))
+        return cls(members, torch.tensor(weights))
 
-    def weighed(self, logits: Tensor, inputs: NodeInputs, block: Block, truth: Truth) -> Opinions:
+    def weighed(self, logits: Tensor, inputs: NodeInputs, block: Block, truth: Truth) -> Ensemble:
         """Let the validation labels say what the network and each opinion count.
 
         Args:
@@ -201,10 +201,10 @@ class Opinions:
         """
         if not len(truth.validation):
             return self
-        said = self.said(logits, inputs, block)[:, truth.validation].double()
-        wanted = truth.targets[truth.validation]
-        weights = weigh(said, wanted, self.weights.double(), _PRIOR[truth.is_few])
-        return Opinions(self.networks, weights.float())
+        stacked = self.member_logits(logits, inputs, block)[:, truth.validation].double()
+        targets = truth.targets[truth.validation]
+        weights = stack_weights(stacked, targets, self.weights.double(), _PRIOR[truth.is_few])
+        return Ensemble(self.networks, weights.float())
 
     def expected(self, inputs: NodeInputs, block: Block, is_multi: bool) -> Tensor | None:
         """Return ``(num_nodes, num_classes)`` what the views made for few labels expect, if any."""
@@ -212,10 +212,10 @@ class Opinions:
         if not asked:
             return None
         with torch.no_grad():
-            said = torch.stack([each(inputs.rows(None), block, 0.0, None) for each in asked])
-        return (said.sigmoid() if is_multi else said.softmax(2)).mean(0)
+            stacked = torch.stack([each(inputs.rows(None), block, 0.0, None) for each in asked])
+        return (stacked.sigmoid() if is_multi else stacked.softmax(2)).mean(0)
 
-    def said(self, logits: Tensor, inputs: NodeInputs, block: Block) -> Tensor:
+    def member_logits(self, logits: Tensor, inputs: NodeInputs, block: Block) -> Tensor:
         """Return ``(voices, num_nodes, num_classes)`` logits, the network's first."""
         with torch.no_grad():
             others = [each(inputs.rows(None), block, 0.0, None) for each in self.networks.values()]
@@ -231,7 +231,7 @@ class Opinions:
             inputs: Inputs of the same nodes.
             block: The whole graph.
         """
-        return torch.einsum("v,vnc->nc", self.weights, self.said(logits, inputs, block))
+        return torch.einsum("v,vnc->nc", self.weights, self.member_logits(logits, inputs, block))
 
     def state(self) -> dict[str, Tensor]:
         """Return the tensors to save."""
@@ -243,9 +243,9 @@ class Opinions:
         return {**tensors, "opinions.weights": self.weights}
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Opinions | None:
+    def from_state(cls, state: dict[str, Any]) -> Ensemble | None:
         """Rebuild from saved tensors, ``None`` where a run has no opinions."""
-        held: dict[str, Opinion | Outline] = {}
+        members: dict[str, Member | SpectralMember] = {}
         for name in (*_FEW_VIEWS, "outline"):
             prefix = f"opinions.{name}."
             own = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
@@ -253,20 +253,22 @@ class Opinions:
                 continue
             if name == "outline":
                 width, classes = own["weight"].shape
-                held[name] = Outline(len(own["directions"]), classes, width)
+                members[name] = SpectralMember(len(own["directions"]), classes, width)
             else:
                 shape = len(own["weight"]), len(own["classifier.bias"])
-                held[name] = Opinion(*shape, _FEW_VIEWS[name])
-            held[name].load_state_dict({key: torch.as_tensor(value) for key, value in own.items()})
-            held[name].eval()
-        return cls(held, torch.as_tensor(state["opinions.weights"])) if held else None
+                members[name] = Member(*shape, _FEW_VIEWS[name])
+            members[name].load_state_dict(
+                {key: torch.as_tensor(value) for key, value in own.items()}
+            )
+            members[name].eval()
+        return cls(members, torch.as_tensor(state["opinions.weights"])) if members else None
 
 
 class _MemberLoop(EpochLoop):
     """Trains one member with dropout and keeps the averaged weights that validate best."""
 
     def __init__(
-        self, network: Opinion, inputs: NodeInputs, block: Block, truth: Truth, key: Any
+        self, network: Member, inputs: NodeInputs, block: Block, truth: Truth, key: Any
     ) -> None:
         view = network.view
         super().__init__(network, epochs=view.epochs, average=_KEEP, patience=view.patience)
@@ -299,7 +301,7 @@ class _MemberLoop(EpochLoop):
 
 
 def _loss(
-    network: Opinion,
+    network: Member,
     inputs: NodeInputs,
     block: Block,
     truth: Truth,
@@ -308,18 +310,20 @@ def _loss(
     key: Any,
 ) -> Tensor:
     """Return the class loss of an epoch's passes, and how far passes that differ are apart."""
-    said = []
+    stacked = []
     passes = _PASSES if network.view.silent else 1
     for number in range(passes):
         step = derive_key(key, "step", epoch * passes + number)
         features = inputs.rows(None, drop, derive_key(step, "features"))
         generator = make_source(derive_key(step, "hidden"), "cpu")
-        said.append(network(features, block, drop, generator))
-    wanted = truth.targets[truth.training]
-    loss = torch.stack([class_loss(each[truth.training], wanted) for each in said]).mean()
+        stacked.append(network(features, block, drop, generator))
+    targets = truth.targets[truth.training]
+    loss = torch.stack([class_loss(each[truth.training], targets) for each in stacked]).mean()
     if passes == 1:
         return loss
-    chances = torch.stack(said).sigmoid() if truth.is_multi else torch.stack(said).softmax(2)
-    guess = sharpened(chances.detach().mean(0), truth.is_multi)
-    apart = (chances - guess).square().sum(2).mean()
+    probabilities = (
+        torch.stack(stacked).sigmoid() if truth.is_multi else torch.stack(stacked).softmax(2)
+    )
+    pseudo_labels = sharpened(probabilities.detach().mean(0), truth.is_multi)
+    apart = (probabilities - pseudo_labels).square().sum(2).mean()
     return loss + _AGREEMENT * min(1.0, epoch / _WARM_UP) * apart

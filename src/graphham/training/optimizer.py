@@ -56,14 +56,14 @@ class Adam:
             moved = [p for p in group["params"] if p.grad is not None]
             if not moved:
                 continue
-            held = [self._state_of(p) for p in moved]
-            steps = [one["step"] for one in held]
+            moments = [self._state_of(p) for p in moved]
+            steps = [one["step"] for one in moments]
             torch._foreach_add_(steps, 1)
             torch._fused_adam_(
                 moved,
                 [p.grad for p in moved],
-                [one["exp_avg"] for one in held],
-                [one["exp_avg_sq"] for one in held],
+                [one["exp_avg"] for one in moments],
+                [one["exp_avg_sq"] for one in moments],
                 [],
                 steps,
                 lr=group["lr"],
@@ -83,7 +83,7 @@ class Adam:
             settings = {k: v for k, v in group.items() if k != "params"}
             groups.append({**settings, "params": [place[p] for p in group["params"]]})
         return {
-            "state": {place[p]: dict(held) for p, held in self.state.items()},
+            "state": {place[p]: dict(moments) for p, moments in self.state.items()},
             "param_groups": groups,
         }
 
@@ -95,9 +95,9 @@ class Adam:
                 name: torch.as_tensor(value).to(
                     device=parameters[index].device, dtype=torch.float32, copy=True
                 )
-                for name, value in held.items()
+                for name, value in moments.items()
             }
-            for index, held in state["state"].items()
+            for index, moments in state["state"].items()
         }
         for group, given in zip(self.param_groups, state["param_groups"], strict=True):
             group.update({k: v for k, v in given.items() if k != "params"})

@@ -67,22 +67,22 @@ def load_together(
     if where is None:
         return None
     folder = Path(where)
-    held = checkpoints.load_checkpoint(folder)
-    if held is None or not tables:
-        return held
-    for part in held[1].get("parts", []):
+    checkpoint = checkpoints.load_checkpoint(folder)
+    if checkpoint is None or not tables:
+        return checkpoint
+    for part in checkpoint[1].get("parts", []):
         low = max(int(part["first"]), tables[0].first)
         high = min(int(part["last"]), tables[0].last)
         if low >= high:
             continue
-        found = checkpoints.read_part(folder, part)
+        rows = checkpoints.read_part(folder, part)
         for level, table in enumerate(tables):
             each = table.per_node
             there = slice((low - int(part["first"])) * each, (high - int(part["first"])) * each)
             here = slice((low - table.first) * each, (high - table.first) * each)
-            table.weight[here] = torch.from_numpy(found[f"table.{level}.weight"][there])
-            table.squares[here] = torch.from_numpy(found[f"table.{level}.squares"][there])
-    return held
+            table.weight[here] = torch.from_numpy(rows[f"table.{level}.weight"][there])
+            table.squares[here] = torch.from_numpy(rows[f"table.{level}.squares"][there])
+    return checkpoint
 
 
 def share_seeds(seeds: Seeds | None, ranks: Ranks, levels: int) -> Seeds:

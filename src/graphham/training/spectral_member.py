@@ -51,7 +51,7 @@ def mixed_averages(x: Tensor, block: Block, steps: int) -> Tensor:
     return total / (steps + 1) * root
 
 
-class Outline(nn.Module):
+class SpectralMember(nn.Module):
     r"""A linear classifier on the main directions of averaged features.
 
     With M the mean of zero to eight symmetric averages of the features X and V its leading right
@@ -76,7 +76,9 @@ class Outline(nn.Module):
         self.register_buffer("bias", torch.zeros(num_classes))
 
     @classmethod
-    def learn(cls, inputs: NodeInputs, block: Block, truth: Truth, width: int, key: Any) -> Outline:
+    def learn(
+        cls, inputs: NodeInputs, block: Block, truth: Truth, width: int, key: Any
+    ) -> SpectralMember:
         """Find the directions in all nodes, and the planes by the training labels.
 
         Args:
@@ -99,9 +101,9 @@ class Outline(nn.Module):
             return torch.autograd.grad(seen, v, torch.from_numpy(q))[0].numpy()
 
         shape = (len(rows), inputs.num_features)
-        found = leading_directions(forth, back, shape, _WIDTH, key)
-        outline = cls(inputs.num_features, width, found.shape[1])
-        outline.directions = torch.from_numpy(found)
+        directions = leading_directions(forth, back, shape, _WIDTH, key)
+        outline = cls(inputs.num_features, width, directions.shape[1])
+        outline.directions = torch.from_numpy(directions)
         outline._fit_planes(outline.seen(rows, block).double(), truth, width)
         return outline
 
@@ -122,14 +124,14 @@ class Outline(nn.Module):
         centre = seen.mean(0)
         spread, axes = torch.linalg.eigh((seen - centre).T @ (seen - centre))
         spread, axes = spread.flip(0).clamp_min(1e-12), axes.flip(1)
-        wanted = truth.targets[truth.training]
+        targets = truth.targets[truth.training]
         best = (-1.0, 0.0)
         ways = product(_POWERS, _RANKS, _TRUST)
         for power, rank, trust in ways:
             turn = axes[:, :rank] * spread[:rank] ** (-power / 2)
             x = (seen - centre) @ turn
             scale = float(x.square().sum(1).mean().sqrt().clamp_min(1e-12))
-            weight, bias = _planes(x[truth.training] / scale, wanted, width, trust)
+            weight, bias = _planes(x[truth.training] / scale, targets, width, trust)
             weight = turn @ weight / scale
             bias = bias - centre @ weight
             score = (0.0, 0.0)
@@ -142,12 +144,12 @@ class Outline(nn.Module):
                 break
 
 
-def _planes(x: Tensor, wanted: Tensor, width: int, trust: float) -> tuple[Tensor, Tensor]:
+def _planes(x: Tensor, targets: Tensor, width: int, trust: float) -> tuple[Tensor, Tensor]:
     """Return the ``(columns, width)`` weights and ``(width,)`` offsets of a logistic regression.
 
     Args:
         x: ``(rows, columns)`` double.
-        wanted: ``(rows,)`` codes, or ``(rows, width)`` of zeros and ones.
+        targets: ``(rows,)`` codes, or ``(rows, width)`` of zeros and ones.
         width: Number of classes.
         trust: What the loss of one row weighs against half the squared weights.
     """
@@ -156,7 +158,7 @@ def _planes(x: Tensor, wanted: Tensor, width: int, trust: float) -> tuple[Tensor
     search = torch.optim.LBFGS(
         [weight, bias], max_iter=_SEARCH_STEPS, line_search_fn="strong_wolfe"
     )
-    goal = wanted.double() if wanted.dim() == 2 else wanted
+    goal = targets.double() if targets.dim() == 2 else targets
 
     def loss() -> Tensor:
         search.zero_grad()

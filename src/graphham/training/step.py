@@ -229,7 +229,7 @@ class TrainingSteps:
             self._all_written = self.ranks.gathering(torch.zeros(1))
 
     def _await(self, coming: Gathering) -> list[Tensor]:
-        """Return what all have said; whoever is early draws steps to come in the meantime.
+        """Return what all have sent; whoever is early draws steps to come in the meantime.
 
         Processes are never equally fast in one step, but nearly so in many.
         """
@@ -251,11 +251,11 @@ class TrainingSteps:
         """Add up all shards' rows in the order of shards, whoever made them."""
         fixed = sum(p.numel() for p in self.parameters) + sum(b.numel() for b in self.running)
         width = fixed + PARTS
-        held = torch.zeros(max(self.sizes), width, device=self.config.device)
+        own = torch.zeros(max(self.sizes), width, device=self.config.device)
         for place, row in enumerate(rows):
-            held[place, : len(row)] = row
-        total = torch.zeros(width, device=held.device)
-        for part, size in zip(self._await(self.ranks.gathering(held)), self.sizes, strict=True):
+            own[place, : len(row)] = row
+        total = torch.zeros(width, device=own.device)
+        for part, size in zip(self._await(self.ranks.gathering(own)), self.sizes, strict=True):
             for place in range(size):
                 total += part[place]
         return total, total[fixed:].tolist()

@@ -94,11 +94,11 @@ class Truth:
         Args:
             logits: ``(validation rows, num_classes)``.
         """
-        wanted = self.targets[self.validation]
-        loss = float(class_loss(logits, wanted))
+        targets = self.targets[self.validation]
+        loss = float(class_loss(logits, targets))
         if not self.is_multi:
-            return float((logits.argmax(1) == wanted).float().mean()), -loss
-        labels = sp.csr_matrix(wanted.cpu().numpy() > 0)
+            return float((logits.argmax(1) == targets).float().mean()), -loss
+        labels = sp.csr_matrix(targets.cpu().numpy() > 0)
         return ranked_micro_f1(logits.detach().cpu().numpy(), labels), -loss
 
 

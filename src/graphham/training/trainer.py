@@ -266,13 +266,13 @@ class Trainer(EpochLoop):
     def _restore(self) -> int:
         """Take up the last checkpoint; return the epoch to go on with."""
         pieces = [table for table in self.tables if isinstance(table, RowShards)]
-        held = load_together(self.run_folder, self.ranks, pieces)
-        if held is None:
+        checkpoint = load_together(self.run_folder, self.ranks, pieces)
+        if checkpoint is None:
             if self.run_folder is not None:
                 self.run_folder.truncate_log(0)
             return 0
-        arrays = {name: torch.as_tensor(value) for name, value in held[0].items()}
-        meta = held[1]
+        arrays = {name: torch.as_tensor(value) for name, value in checkpoint[0].items()}
+        meta = checkpoint[1]
         self.model.load_state_dict(_under(arrays, "model."))
         self.best.state = _under(arrays, "best.") or None
         self.average.state = _under(arrays, "average.") or None

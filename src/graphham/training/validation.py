@@ -32,13 +32,13 @@ class LabelValidator:
         self.logits: Tensor | None = None
 
     def score(self, model: GraphHAMNet, batch: Batch) -> tuple[float, float]:
-        """Return accuracy or micro-F1, then the negative loss; keep what was said of all nodes."""
+        """Return accuracy or micro-F1, then the negative loss; keep the logits of all nodes."""
         self.logits = class_logits(model, batch)
         return self.truth.score(self.logits[self.truth.validation])
 
 
 def class_logits(model: GraphHAMNet, batch: Batch) -> Tensor:
-    """Return ``(num_targets, num_classes)`` what the network says about classes, without noise."""
+    """Return ``(num_targets, num_classes)`` the logits of the classes, without noise."""
     with torch.no_grad():
         model.eval()
         logits = model.class_logits([one.output for one in model.encode(batch)])
