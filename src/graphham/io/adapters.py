@@ -17,7 +17,7 @@ from graphham.graph.ids import NodeIds
 from graphham.io.encode import Edges
 from graphham.io.features import attach_features
 from graphham.io.labels import attach_labels
-from graphham.io.reader import graph_of_edges
+from graphham.io.spool import graph_of_edges
 from graphham.io.writer import edge_weights
 
 _MASKS = ("train_mask", "val_mask", "test_mask")

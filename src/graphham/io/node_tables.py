@@ -13,9 +13,10 @@ import pyarrow.compute as pc
 
 from graphham.errors import InputError
 from graphham.graph.ids import NodeIds
+from graphham.io.edge_formats import kind_of
 from graphham.io.encode import id_column as as_ids
 from graphham.io.encode import listed, undo_dictionary
-from graphham.io.files import Kind, Raw, check_file, kind_of, read_parquet, read_raw
+from graphham.io.files import Raw, check_file, read_parquet, read_raw
 from graphham.io.graphml import read_graphml
 from graphham.io.header import is_table_header
 from graphham.io.text import TextTable
@@ -126,7 +127,7 @@ def _is_text(cells: pa.ChunkedArray) -> bool:
     return bool(0 < len(filled) >= 2 * count)
 
 
-def open_file(path: str | os.PathLike[str], what: str) -> tuple[Any, Raw, Kind]:
+def open_file(path: str | os.PathLike[str], what: str) -> tuple[Any, Raw, str]:
     """Return path, bytes and kind of a file about nodes."""
     file = check_file(path, what)
     raw = read_raw(file)
@@ -134,7 +135,7 @@ def open_file(path: str | os.PathLike[str], what: str) -> tuple[Any, Raw, Kind]:
 
 
 def node_table(
-    file: Any, raw: Raw, kind: Kind, what: str, graph_ids: NodeIds, named: Sequence[str]
+    file: Any, raw: Raw, kind: str, what: str, graph_ids: NodeIds, named: Sequence[str]
 ) -> NodeTable:
     """Open the table in a file.
 
