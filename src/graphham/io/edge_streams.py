@@ -24,7 +24,7 @@ class NotIntegersError(Exception):
 
 @dataclass(frozen=True)
 class EdgeColumns:
-    """What the user said about the edges of a file.
+    """Where the user says the edges of a file are.
 
     Args:
         source: Name of the first endpoint column; the first column if not given.

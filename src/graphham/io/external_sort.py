@@ -240,10 +240,10 @@ def _sort_ranges(
                     raise WeightSumError(int(plan.bounds[r]) + row, column, float(sums[worst]))
                 sums.astype(np.float32).tofile(out_weights)
             columns = np.empty(len(keys), dtype=np.int32)
-            found = _unpack(
+            count = _unpack(
                 keys, plan.bounds[r], plan.bits, directed, indptr, parent, touched, columns
             )
-            columns[:found].tofile(out)
+            columns[:count].tofile(out)
             progress("Sorting", float(stop) / total if total else 1.0)
     (folder / "keys").unlink()
     (folder / "values").unlink()
@@ -419,15 +419,15 @@ def _unpack(
 ) -> Any:
     """Write the columns of sorted keys, each key once; count them by row and join components."""
     mask = (np.int64(1) << bits) - 1
-    found, last = 0, np.int64(-1)
+    count, last = 0, np.int64(-1)
     for i in range(len(keys)):
         key = np.int64(keys[i])
         if key == last:
             continue
         last = key
         row, column = low + (key >> bits), key & mask
-        columns[found] = column
-        found += 1
+        columns[count] = column
+        count += 1
         sizes[row + 1] += 1
         touched[row] = True
         if directed:
@@ -439,4 +439,4 @@ def _unpack(
             parent[b] = a
         elif b < a:
             parent[a] = b
-    return found
+    return count

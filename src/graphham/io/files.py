@@ -34,7 +34,7 @@ def check_file(source: str | os.PathLike[str], what: str) -> Path:
     """Return the path of a readable, non-empty file or raise :class:`InputError`."""
     path = Path(source).expanduser()
     try:
-        found = path.stat()
+        status = path.stat()
     except (OSError, ValueError):
         raise InputError(f"the {what} file {path} does not exist; check the path") from None
     if path.is_dir():
@@ -42,7 +42,7 @@ def check_file(source: str | os.PathLike[str], what: str) -> Path:
             f"{path} is a folder where a file of {what}s was expected; name a file in it "
             f"({_FORMATS})"
         )
-    if path.is_file() and found.st_size == 0:
+    if path.is_file() and status.st_size == 0:
         raise InputError(f"the {what} file {path} is empty; it needs at least one row")
     if not os.access(path, os.R_OK):
         raise InputError(f"the {what} file {path} may not be read by you; check its permissions")

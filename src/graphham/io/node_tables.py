@@ -90,14 +90,14 @@ class NodeTable:
         if not kept:
             return {}
         kinds = dict.fromkeys(kept, pa.float32())
-        found = self._content.try_read(kinds, self._has_header, MISSING)
-        if found is None:
+        numbers = self._content.try_read(kinds, self._has_header, MISSING)
+        if numbers is None:
             # The slow way, which a table of nothing but numbers never goes.
             texts = self._content.read(dict.fromkeys(kept, pa.large_string()), self._has_header)
             kept = [i for i, cells in zip(kept, texts, strict=True) if not _is_text(cells)]
             kinds = dict.fromkeys(kept, pa.float32())
-            found = self._content.read(kinds, self._has_header, MISSING) if kept else []
-        return dict(zip(kept, found, strict=True))
+            numbers = self._content.read(kinds, self._has_header, MISSING) if kept else []
+        return dict(zip(kept, numbers, strict=True))
 
     def _number(self, position: int) -> pa.ChunkedArray | None:
         column = undo_dictionary(self.column(position))
@@ -206,10 +206,10 @@ def as_arrow(frame: Any) -> pa.Table:
 
 
 def match_ids(
-    found: npt.NDArray[np.int64], ids: pa.ChunkedArray, isolated: bool, what: str, origin: str
+    rows: npt.NDArray[np.int64], ids: pa.ChunkedArray, isolated: bool, what: str, origin: str
 ) -> npt.NDArray[np.int64]:
     """Return the positions of table rows whose id is not in the graph, or refuse them."""
-    unknown = np.flatnonzero(found < 0)
+    unknown = np.flatnonzero(rows < 0)
     if unknown.size and not isolated:
         first = ids[int(unknown[0])].as_py()
         more = f" and {unknown.size - 1:,} more" if unknown.size > 1 else ""
