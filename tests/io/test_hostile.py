@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from graphham.errors import InputError
 from graphham.graph.graph import build_graph
 from graphham.graph.ids import NodeIds
-from graphham.io import attach_features, attach_labels, read_graph, write_edges
+from graphham.io import attach_features, attach_labels, write_edges
+from tests.io.edge_files import read_both
 
 GRAPH = build_graph(np.array([0, 1]), np.array([1, 2]), 3, ids=NodeIds(["a", "b", "c"]))
 ENDINGS = ["csv", "tsv", "txt", "gz", "parquet", "npz", "npy", "graphml", ""]
@@ -46,8 +47,8 @@ texts = st.lists(st.sampled_from(PIECES), max_size=30).map("".join).map(str.enco
 def attempt(file: Path) -> None:
     """Give a file to every reader; anything but success or one sentence is a failure."""
     readers = [
-        lambda: read_graph(file),
-        lambda: read_graph(file, weight="w"),
+        lambda: read_both(file),
+        lambda: read_both(file, weight="w"),
         lambda: attach_features(GRAPH, file),
         lambda: attach_features(GRAPH, file, isolated=True),
         lambda: attach_labels(GRAPH, file),

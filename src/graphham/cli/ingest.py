@@ -102,7 +102,7 @@ def _write(
     overwrite: bool,
     memory_gib: float,
 ) -> Path:
-    """Read the graph out of core if it is edge files that allow it, in memory otherwise."""
+    """Read edge files by way of the disk they go to; open anything else as it is."""
     from graphham.cli.fit import read_and_report
     from graphham.graph.store import write_store
 
@@ -111,30 +111,21 @@ def _write(
     if len(names) == 1 and not _is_edges(names[0]):
         return write_store(read_and_report(screen, names[0], options), place, overwrite)
     from graphham.io import describe
-    from graphham.io.external_graph import expand_paths, read_external
+    from graphham.io.edge_streams import EdgeColumns
+    from graphham.io.reader import expand_paths, read_edges
     from graphham.system.scratch import scratch_beside
 
     begin = time.monotonic()
-    paths = expand_paths(names)
+    columns = EdgeColumns(options.source, options.target, options.weight, options.directed)
     with scratch_beside(place) as scratch:
         with IngestProgress(screen) as progress:
-            graph = read_external(
-                paths,
-                scratch,
-                source=options.source,
-                target=options.target,
-                weight=options.weight,
-                directed=options.directed,
-                memory_gib=memory_gib,
+            graph = read_edges(
+                expand_paths(names),
+                columns,
+                scratch=scratch,
+                memory_bytes=int(memory_gib * 2**30),
                 progress=progress.show,
             )
-        if graph is None:
-            if len(paths) > 1:
-                raise InputError(
-                    "several files are read as one only if all are Parquet or plain delimited "
-                    "text; convert them or join them first"
-                )
-            return write_store(read_and_report(screen, names[0], options), place, overwrite)
         graph = attach_tables(graph, options)
         first, *rest = describe(graph.report, graph)
         seconds = time.monotonic() - begin

@@ -12,11 +12,12 @@ from graphham.errors import InputError
 from graphham.graph.graph import Graph
 from graphham.graph.store import is_store, open_store
 from graphham.io.adapters import from_networkx, from_pyg
-from graphham.io.edges import edges_of_matrix, edges_of_table
+from graphham.io.array_edges import edges_of_matrix
 from graphham.io.features import attach_features
 from graphham.io.labels import attach_labels
 from graphham.io.node_tables import as_arrow, is_frame
-from graphham.io.reader import graph_of_edges, read_graph
+from graphham.io.reader import graph_of_table, read_graph
+from graphham.io.spool import graph_of_edges
 
 
 def as_graph(
@@ -60,8 +61,7 @@ def _convert(obj: Any, directed: bool | None) -> Graph:
         edges = edges_of_matrix(obj, None, "the matrix")
         return graph_of_edges(edges, bool(directed), "the matrix", "graph")
     if is_frame(obj):
-        edges = edges_of_table(as_arrow(obj), None, None, None, "the edge frame")
-        return graph_of_edges(edges, bool(directed), "the edge frame", "graph")
+        return graph_of_table(as_arrow(obj), bool(directed), "the edge frame")
     if hasattr(obj, "edge_index"):
         return from_pyg(obj, bool(directed))
     raise InputError(

@@ -6,7 +6,8 @@ graph; ``describe`` says in words what a reader saw; ``write_edges`` writes edge
 
 from graphham.io.features import attach_features
 from graphham.io.labels import attach_labels, split_spec
-from graphham.io.reader import describe, graph_of_edges, read_graph
+from graphham.io.reader import describe, read_graph
+from graphham.io.spool import graph_of_edges
 from graphham.io.writer import edge_table, write_edges
 
 __all__ = [

@@ -17,7 +17,7 @@ from graphham.graph.ids import NodeIds
 from graphham.io.encode import Edges
 from graphham.io.features import attach_features
 from graphham.io.labels import attach_labels
-from graphham.io.reader import graph_of_edges
+from graphham.io.spool import graph_of_edges
 from graphham.io.writer import edge_weights
 
 _MASKS = ("train_mask", "val_mask", "test_mask")
@@ -98,7 +98,7 @@ def _with_targets(graph: Graph, y: npt.NDArray[Any]) -> Graph:
 
 
 def _splits(data: Any) -> dict[str, npt.NDArray[np.int64]]:
-    found = {}
+    masks = {}
     for name in _MASKS:
         mask = getattr(data, name, None)
         if mask is None:
@@ -106,8 +106,8 @@ def _splits(data: Any) -> dict[str, npt.NDArray[np.int64]]:
         values = _array(mask)
         # Several splits side by side are common; the first is the one papers report.
         first = values if values.ndim == 1 else values[:, 0]
-        found[name.removesuffix("_mask")] = np.flatnonzero(first)
-    return found
+        masks[name.removesuffix("_mask")] = np.flatnonzero(first)
+    return masks
 
 
 def to_networkx(graph: Graph) -> Any:

@@ -1,4 +1,4 @@
-"""Give every id of a file a row of the graph."""
+"""Ids and edges as columns: whatever holds ids becomes whole numbers or text, exactly."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ class Edges:
         weights: ``(rows,)`` float64, or ``None``.
         is_matrix: The rows come from an adjacency matrix, so both directions of one edge are one
             entry seen twice and not two edges to be added up.
-        notes: Remarks for the report.
     """
 
     source: npt.NDArray[np.int64]
@@ -36,48 +35,6 @@ class Edges:
     ids: NodeIds
     weights: npt.NDArray[np.float64] | None = None
     is_matrix: bool = False
-    notes: tuple[str, ...] = ()
-
-
-def encode_edges(
-    source: pa.ChunkedArray,
-    target: pa.ChunkedArray,
-    weights: npt.NDArray[np.float64] | None = None,
-    extra: pa.ChunkedArray | None = None,
-    notes: tuple[str, ...] = (),
-) -> Edges:
-    """Give every distinct id a row.
-
-    Whole-number ids get rows in ascending order; text ids in order of first appearance, reading
-    the edges line by line (``extra`` ids, which need no edge, come first: they are the file's own
-    list of nodes).
-
-    Args:
-        source: First ends, ``int64`` or ``large_string``.
-        target: Second ends, of either type.
-        weights: One weight per edge.
-        extra: Ids that are nodes even without an edge.
-        notes: Passed on.
-    """
-    count = len(source)
-    columns = [extra, source, target] if extra is not None else [source, target]
-    if all(pa.types.is_integer(c.type) for c in columns):
-        values = np.concatenate([c.to_numpy() for c in columns]).astype(np.int64, copy=False)
-        distinct, rows = _rank_integers(values)
-        ids = NodeIds(distinct)
-    else:
-        texts = [
-            c if pa.types.is_large_string(c.type) else c.cast(pa.large_string()) for c in columns
-        ]
-        chunks = [chunk for c in texts for chunk in c.chunks]
-        coded = pa.chunked_array(chunks, pa.large_string()).dictionary_encode().combine_chunks()
-        if isinstance(coded, pa.ChunkedArray):
-            coded = coded.unify_dictionaries().combine_chunks()
-        codes = coded.indices.to_numpy().astype(np.int64)
-        ids, place = _order_texts(coded.dictionary, codes, len(codes) - 2 * count)
-        rows = place[codes]
-    rows = rows[len(rows) - 2 * count :]
-    return Edges(rows[:count], rows[count:], ids, weights, notes=notes)
 
 
 def node_ids(values: Any) -> NodeIds:
@@ -101,48 +58,6 @@ def as_exact_integers(values: pa.Array) -> npt.NDArray[np.int64] | None:
         return None
     numbers: npt.NDArray[np.int64] = values.cast(pa.int64()).to_numpy()
     return numbers
-
-
-def _rank_integers(
-    values: npt.NDArray[np.int64],
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return the sorted distinct values and the rank of each value."""
-    low, high = int(values.min()), int(values.max())
-    if high - low > 8 * len(values) + 1024:
-        distinct, rank = np.unique(values, return_inverse=True)
-        return distinct, rank.astype(np.int64, copy=False)
-    # Ids close together: mark and count, which is linear where sorting is not.
-    present = np.zeros(high - low + 1, dtype=bool)
-    present[values - low] = True
-    place = np.cumsum(present) - 1
-    return np.flatnonzero(present) + low, place[values - low]
-
-
-def _order_texts(
-    distinct: pa.Array, codes: npt.NDArray[np.int64], num_extra: int
-) -> tuple[NodeIds, npt.NDArray[np.int64]]:
-    """Return the ids in row order and the row of each dictionary code."""
-    numbers = as_exact_integers(distinct)
-    if numbers is not None:
-        order = np.argsort(numbers, kind="stable")
-        ids = NodeIds(numbers[order])
-    else:
-        count = (len(codes) - num_extra) // 2
-        turn = np.concatenate(
-            [
-                np.arange(num_extra),
-                num_extra + 2 * np.arange(count),
-                num_extra + 2 * np.arange(count) + 1,
-            ]
-        )
-        seen = np.argsort(turn, kind="stable")[::-1] if count else np.arange(num_extra)[::-1]
-        first = np.empty(len(distinct), dtype=np.int64)
-        first[codes[seen]] = turn[seen]  # the last write wins, which is the earliest turn
-        order = np.argsort(first, kind="stable")
-        ids = NodeIds(distinct.take(pa.array(order)))
-    place = np.empty(len(order), dtype=np.int64)
-    place[order] = np.arange(len(order))
-    return ids, place
 
 
 def undo_dictionary(column: Any) -> Any:

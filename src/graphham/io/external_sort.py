@@ -44,30 +44,45 @@ class WeightSumError(Exception):
         self.row, self.other, self.total = row, other, total
 
 
-@dataclass(frozen=True)
-class Spool:
-    """Edges on disk in the order they were read.
+class SpoolFiles:
+    """Edges on disk in the order they were read: ``(rows, 2)`` int32 codes and float64 weights.
 
     Args:
-        pairs: File of ``(rows, 2)`` int32 codes.
-        weights: File of ``(rows,)`` float64 weights, or ``None``.
-        num_rows: Number of edges.
+        folder: Where to keep files.
+        is_weighted: Edges have weights.
     """
 
-    pairs: Path
-    weights: Path | None
-    num_rows: int
+    def __init__(self, folder: Path, is_weighted: bool) -> None:
+        self.folder, self.is_weighted, self.num_rows = folder, is_weighted, 0
+        self._pairs, self._weights = folder / "pairs", folder / "pair-weights"
+        for file in (self._pairs, self._weights):
+            file.write_bytes(b"")
 
-    def chunks(self) -> Iterator[tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]]:
-        """Yield pairs and weights in pieces; no weights is an empty array."""
+    def append(self, pairs: npt.NDArray[np.int32], weights: npt.NDArray[np.float64] | None) -> None:
+        """Write some edges behind the others."""
+        for file, values in ((self._pairs, pairs), (self._weights, weights)):
+            if values is not None:
+                with file.open("ab") as stream:
+                    values.tofile(stream)
+        self.num_rows += len(pairs)
+
+    def chunks(
+        self, first: int = 0
+    ) -> Iterator[tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]]:
+        """Yield pairs and weights from a row on in pieces; no weights is an empty array."""
         none = np.empty(0, dtype=np.float64)
-        for start in range(0, self.num_rows, _CHUNK):
+        for start in range(first, self.num_rows, _CHUNK):
             count = min(_CHUNK, self.num_rows - start)
-            flat = np.fromfile(self.pairs, np.int32, 2 * count, offset=8 * start)
+            flat = np.fromfile(self._pairs, np.int32, 2 * count, offset=8 * start)
             weights = none
-            if self.weights is not None:
-                weights = np.fromfile(self.weights, np.float64, count, offset=8 * start)
+            if self.is_weighted:
+                weights = np.fromfile(self._weights, np.float64, count, offset=8 * start)
             yield flat.reshape(-1, 2), weights
+
+    def remove(self) -> None:
+        """Give back the room on disk."""
+        self._pairs.unlink()
+        self._weights.unlink()
 
 
 @dataclass(frozen=True)
@@ -92,22 +107,20 @@ class Rows:
 
 
 def sort_spool(
-    spool: Spool,
+    spool: SpoolFiles,
     num_nodes: int,
     place: npt.NDArray[np.int32] | None,
     directed: bool,
-    folder: Path,
     memory_bytes: int,
     progress: Progress,
 ) -> Rows:
     """Merge duplicates, drop loops and sort, as :func:`graphham.graph.graph.build_graph` does.
 
     Args:
-        spool: The edges.
+        spool: The edges; its files are removed, those of the result lie in its folder.
         num_nodes: Number of nodes.
         place: ``(num_nodes,)`` row of each code, or ``None`` if codes are rows.
         directed: Keep direction instead of storing every edge both ways.
-        folder: Where to keep files.
         memory_bytes: How much memory sorting may take.
         progress: Told the stage and the share of it that is done.
     """
@@ -119,8 +132,8 @@ def sort_spool(
         done += len(pairs)
         progress("Counting", done / spool.num_rows)
     plan = _Plan.of(counts, memory_bytes)
-    _deal(spool, plan, move, directed, folder, progress)
-    return _sort_ranges(plan, spool.weights is not None, directed, loops, folder, progress)
+    _deal(spool, plan, move, directed, progress)
+    return _sort_ranges(plan, spool.is_weighted, directed, loops, spool.folder, progress)
 
 
 @dataclass(frozen=True)
@@ -167,15 +180,14 @@ class _Plan:
 
 
 def _deal(
-    spool: Spool,
+    spool: SpoolFiles,
     plan: _Plan,
     move: npt.NDArray[np.int32],
     directed: bool,
-    folder: Path,
     progress: Progress,
 ) -> None:
     """Write every entry as ``local row << bits | column`` into the stretch of its range."""
-    weighted = spool.weights is not None
+    folder, weighted = spool.folder, spool.is_weighted
     filled = plan.starts[:-1].copy()
     # Weights of duplicates are added in the order of build_graph: first all edges as written, then
     # all turned around. Without weights order is nothing and one pass is enough.
@@ -200,9 +212,7 @@ def _deal(
                     filled[r] += ends[r + 1] - ends[r]
                 done += len(pairs)
                 progress("Dealing", done / (spool.num_rows * len(turns)))
-    spool.pairs.unlink()
-    if spool.weights is not None:
-        spool.weights.unlink()
+    spool.remove()
 
 
 def _sort_ranges(
@@ -230,10 +240,10 @@ def _sort_ranges(
                     raise WeightSumError(int(plan.bounds[r]) + row, column, float(sums[worst]))
                 sums.astype(np.float32).tofile(out_weights)
             columns = np.empty(len(keys), dtype=np.int32)
-            found = _unpack(
+            count = _unpack(
                 keys, plan.bounds[r], plan.bits, directed, indptr, parent, touched, columns
             )
-            columns[:found].tofile(out)
+            columns[:count].tofile(out)
             progress("Sorting", float(stop) / total if total else 1.0)
     (folder / "keys").unlink()
     (folder / "values").unlink()
@@ -270,7 +280,7 @@ def _merged(
     first = np.ones(len(keys), dtype=bool)
     np.not_equal(keys[1:], keys[:-1], out=first[1:])
     starts = np.flatnonzero(first)
-    # As build_graph adds them, so that both readers agree to the bit.
+    # As build_graph adds them, so that both ways agree to the bit.
     sums = np.add.reduceat(values, starts) if len(starts) else values
     return keys[starts], sums
 
@@ -409,15 +419,15 @@ def _unpack(
 ) -> Any:
     """Write the columns of sorted keys, each key once; count them by row and join components."""
     mask = (np.int64(1) << bits) - 1
-    found, last = 0, np.int64(-1)
+    count, last = 0, np.int64(-1)
     for i in range(len(keys)):
         key = np.int64(keys[i])
         if key == last:
             continue
         last = key
         row, column = low + (key >> bits), key & mask
-        columns[found] = column
-        found += 1
+        columns[count] = column
+        count += 1
         sizes[row + 1] += 1
         touched[row] = True
         if directed:
@@ -429,4 +439,4 @@ def _unpack(
             parent[b] = a
         elif b < a:
             parent[a] = b
-    return found
+    return count

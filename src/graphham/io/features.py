@@ -94,18 +94,18 @@ def _attach(
     origin: str,
 ) -> Graph:
     """Line the rows of a matrix up with the graph by id."""
-    found = graph.ids.find(ids)
-    _refuse_repeats(found, ids, graph, origin)
-    unknown = match_ids(found, ids, isolated, "feature", origin)
+    rows = graph.ids.find(ids)
+    _refuse_repeats(rows, ids, graph, origin)
+    unknown = match_ids(rows, ids, isolated, "feature", origin)
     if unknown.size:
         # The old features go first: they say nothing about the new nodes.
         graph = add_nodes(
             replace(graph, features=None, feature_names=None), ids.take(pa.array(unknown))
         )
-        found = graph.ids.find(ids)
-        _refuse_repeats(found, ids, graph, origin)
+        rows = graph.ids.find(ids)
+        _refuse_repeats(rows, ids, graph, origin)
     place = np.full(graph.num_nodes, -1, dtype=np.int64)
-    place[found] = np.arange(len(found))
+    place[rows] = np.arange(len(rows))
     lacking = np.flatnonzero(place < 0)
     if lacking.size:
         more = f" and {lacking.size - 1:,} more nodes lack" if lacking.size > 1 else " lacks"
@@ -120,9 +120,9 @@ def _attach(
 
 
 def _refuse_repeats(
-    found: npt.NDArray[np.int64], ids: pa.ChunkedArray, graph: Graph, origin: str
+    rows: npt.NDArray[np.int64], ids: pa.ChunkedArray, graph: Graph, origin: str
 ) -> None:
-    counts = np.bincount(found[found >= 0], minlength=graph.num_nodes)
+    counts = np.bincount(rows[rows >= 0], minlength=graph.num_nodes)
     twice = np.flatnonzero(counts > 1)
     if twice.size:
         raise InputError(

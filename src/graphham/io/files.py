@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
+import io
 import mmap
 import os
+import shutil
+import tempfile
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,16 +21,12 @@ import pyarrow.parquet as pq
 
 from graphham.errors import InputError
 
-Kind: TypeAlias = Literal["text", "parquet", "npz", "npy", "graphml"]
 Raw: TypeAlias = "bytes | mmap.mmap"
 
-_SUFFIXES: dict[str, Kind] = {
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".npz": "npz",
-    ".npy": "npy",
-    ".graphml": "graphml",
-}
+# Edges and unpacked text of up to this size stay in memory: that is about a million edges, which
+# plain arrays sort as fast as the compiled code for larger graphs takes to load.
+IN_MEMORY_BYTES = 32 << 20
+
 _FORMATS = "CSV, TSV or whitespace text (also .gz), Parquet, npz or GraphML"
 
 
@@ -33,7 +34,7 @@ def check_file(source: str | os.PathLike[str], what: str) -> Path:
     """Return the path of a readable, non-empty file or raise :class:`InputError`."""
     path = Path(source).expanduser()
     try:
-        found = path.stat()
+        status = path.stat()
     except (OSError, ValueError):
         raise InputError(f"the {what} file {path} does not exist; check the path") from None
     if path.is_dir():
@@ -41,25 +42,86 @@ def check_file(source: str | os.PathLike[str], what: str) -> Path:
             f"{path} is a folder where a file of {what}s was expected; name a file in it "
             f"({_FORMATS})"
         )
-    if path.is_file() and found.st_size == 0:
+    if path.is_file() and status.st_size == 0:
         raise InputError(f"the {what} file {path} is empty; it needs at least one row")
     if not os.access(path, os.R_OK):
         raise InputError(f"the {what} file {path} may not be read by you; check its permissions")
     return path
 
 
-def read_raw(path: Path) -> Raw:
-    """Return the bytes of a file: memory-mapped if plain, unpacked if gzipped."""
+class SpillFolder:
+    """A folder for what is too large to stay in memory, made when it is first asked for.
+
+    Args:
+        folder: An empty folder; ``None`` for a temporary one, which :meth:`close` removes.
+        in_memory_bytes: What may stay in memory.
+    """
+
+    def __init__(self, folder: Path | None = None, in_memory_bytes: int = IN_MEMORY_BYTES) -> None:
+        self._folder, self.in_memory_bytes = folder, in_memory_bytes
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+
+    @property
+    def path(self) -> Path:
+        """The folder."""
+        if self._folder is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="graphham-")
+            self._folder = Path(self._temporary.name)
+        return self._folder
+
+    @property
+    def parent(self) -> Path:
+        """Where the folder is, or would be."""
+        return Path(tempfile.gettempdir()) if self._folder is None else self._folder.parent
+
+    @property
+    def is_temporary(self) -> bool:
+        """Whether a folder was made that will be removed."""
+        return self._temporary is not None
+
+    def close(self) -> None:
+        """Remove the folder if it is temporary."""
+        if self._temporary is not None:
+            self._temporary.cleanup()
+
+
+def read_raw(path: Path, spill: SpillFolder | None = None) -> Raw:
+    """Return the bytes of a file: memory-mapped if plain, unpacked if gzipped.
+
+    Args:
+        path: The file.
+        spill: Where to unpack to what is too large for memory; always in memory without it.
+    """
     if not path.is_file():  # a pipe such as <(zcat edges.gz) has no size and cannot be mapped
         data: Raw = path.read_bytes()
     else:
-        with path.open("rb") as stream:
-            data = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
-    if data[:2] != b"\x1f\x8b":
-        return data
+        data = _mapped(path)
+    return _unpacked(path, data, spill) if data[:2] == b"\x1f\x8b" else data
+
+
+def forget_pages(raw: Raw) -> None:
+    """Let go of the pages of a mapped file read so far; touching them reads them again."""
+    if isinstance(raw, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        raw.madvise(mmap.MADV_DONTNEED)
+
+
+def _mapped(path: Path) -> mmap.mmap:
+    with path.open("rb") as stream:
+        return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def _unpacked(path: Path, data: Raw, spill: SpillFolder | None) -> Raw:
+    most = -1 if spill is None else spill.in_memory_bytes
+    packed = gzip.GzipFile(fileobj=io.BytesIO(data) if isinstance(data, bytes) else data)
     try:
-        unpacked = gzip.decompress(data)
-    except (OSError, EOFError, zlib.error):
+        unpacked: Raw = packed.read(most)
+        if spill is not None and (more := packed.read(1)):
+            place = spill.path / f"unpacked-{len(list(spill.path.glob('unpacked-*')))}"
+            with place.open("wb") as out:
+                out.write(unpacked[:] + more)
+                shutil.copyfileobj(packed, out, 1 << 22)
+            unpacked = _mapped(place)
+    except (EOFError, zlib.error, gzip.BadGzipFile):
         raise InputError(
             f"the gzip file {path} is damaged or cut short; fetch or compress it again"
         ) from None
@@ -68,31 +130,20 @@ def read_raw(path: Path) -> Raw:
     return unpacked
 
 
-def kind_of(path: Path, raw: Raw) -> Kind:
-    """Tell the format of a file from its first bytes, or else from its name."""
-    start = raw[:256].removeprefix(b"\xef\xbb\xbf").lstrip()
-    if start.startswith(b"PAR1"):
-        return "parquet"
-    if start.startswith(b"PK\x03\x04"):
-        return "npz"
-    if start.startswith(b"\x93NUMPY"):
-        return "npy"
-    if start.startswith((b"<?xml", b"<graphml", b"<!")):
-        return "graphml"
-    return _SUFFIXES.get(_suffix(path), "text")
-
-
-def _suffix(path: Path) -> str:
-    return Path(path.name.lower().removesuffix(".gz")).suffix
-
-
 def read_parquet(path: Path, raw: Raw) -> pa.Table:
     """Read a Parquet file; a damaged one is an :class:`InputError`."""
-    try:
+    with refusing_damage(path):
         table = pq.read_table(pa.BufferReader(pa.py_buffer(raw)))
         # Parquet pages carry no checksum by default; names and texts may not even be UTF-8.
         table.validate(full=True)
         return table.rename_columns([str(name) for name in table.column_names])
+
+
+@contextlib.contextmanager
+def refusing_damage(path: Path) -> Iterator[None]:
+    """Turn what Arrow raises for a damaged Parquet file into an :class:`InputError`."""
+    try:
+        yield
     except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
         reason = str(error).splitlines()[0].rstrip(".")[:160]
         raise InputError(

@@ -47,15 +47,15 @@ class GraphmlContent:
 
     def edge_numbers(self, name: str, origin: str) -> npt.NDArray[np.float64]:
         """Return a numeric edge attribute, one positive value per edge."""
-        found = [k for k, key in self.keys.items() if key.domain in ("edge", "all")]
-        wanted = [k for k in found if self.keys[k].name == name]
-        if not wanted:
-            known = ", ".join(self.keys[k].name for k in found) or "none"
+        candidates = [k for k, key in self.keys.items() if key.domain in ("edge", "all")]
+        matches = [k for k in candidates if self.keys[k].name == name]
+        if not matches:
+            known = ", ".join(self.keys[k].name for k in candidates) or "none"
             raise InputError(
                 f"{origin} has no edge attribute {name!r}; its edge attributes: {known}"
             )
-        default = self.keys[wanted[0]].default
-        given = self.edge_data.get(wanted[0], {})
+        default = self.keys[matches[0]].default
+        given = self.edge_data.get(matches[0], {})
         values = np.empty(len(self.source))
         for i in range(len(values)):
             text = given.get(i, default)

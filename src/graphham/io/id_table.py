@@ -97,15 +97,15 @@ class IdTable:
 
     def _reserve(self, more: int, more_bytes: int) -> None:
         """Make room for that many new ids, so that compiled code never runs out of it."""
-        wanted = self._count + more
-        if wanted >= 2**31:
+        needed = self._count + more
+        if needed >= 2**31:
             raise InputError("more than 2,147,483,647 ids may occur; split the graph")
-        self._items = _grown(self._items, self._count + 1, wanted + 1)
+        self._items = _grown(self._items, self._count + 1, needed + 1)
         if not self._numbers:
             used = int(self._items[self._count])
             self._bytes = _grown(self._bytes, used, used + more_bytes)
         capacity = len(self._slots) // _STRIDE
-        while wanted > _FULLEST * capacity:
+        while needed > _FULLEST * capacity:
             capacity *= 2
         if capacity * _STRIDE > len(self._slots):
             # Both tables exist while the ids move over.
@@ -130,10 +130,10 @@ def _new_slots(capacity: int) -> Words:
     return raw[skip : skip + capacity * _STRIDE]
 
 
-def _grown(values: npt.NDArray[Any], used: int, wanted: int) -> npt.NDArray[Any]:
-    if wanted <= len(values):
+def _grown(values: npt.NDArray[Any], used: int, needed: int) -> npt.NDArray[Any]:
+    if needed <= len(values):
         return values
-    larger = np.zeros(max(wanted, len(values) + len(values) // 2), dtype=values.dtype)
+    larger = np.zeros(max(needed, len(values) + len(values) // 2), dtype=values.dtype)
     larger[:used] = values[:used]
     return larger
 
@@ -161,10 +161,10 @@ def _load_word(typing_context: Any, array: Any, position: Any) -> Any:
     """Read the eight bytes that begin at ``array[position]`` as a uint64."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        held = context.make_array(signature.args[0])(context, builder, arguments[0])
+        view = context.make_array(signature.args[0])(context, builder, arguments[0])
         offset = context.cast(builder, arguments[1], signature.args[1], types.intp)
         word = ir.IntType(64).as_pointer()
-        loaded = builder.load(builder.bitcast(builder.gep(held.data, [offset]), word))
+        loaded = builder.load(builder.bitcast(builder.gep(view.data, [offset]), word))
         loaded.align = 1
         return loaded
 

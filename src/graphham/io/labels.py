@@ -158,13 +158,13 @@ def _attach_rows(graph: Graph, values: Any) -> Graph:
 def _attach(
     graph: Graph, ids: pa.ChunkedArray, column: pa.ChunkedArray, isolated: bool, origin: str
 ) -> Graph:
-    found = graph.ids.find(ids)
-    unknown = match_ids(found, ids, isolated, "label", origin)
+    rows = graph.ids.find(ids)
+    unknown = match_ids(rows, ids, isolated, "label", origin)
     graph = replace(graph, labels=None)
     if unknown.size:
         graph = add_nodes(graph, ids.take(pa.array(unknown)))
-        found = graph.ids.find(ids)
-    return replace(graph, labels=_encode(found, column, graph.num_nodes, origin))
+        rows = graph.ids.find(ids)
+    return replace(graph, labels=_encode(rows, column, graph.num_nodes, origin))
 
 
 def _encode(

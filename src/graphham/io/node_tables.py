@@ -13,9 +13,10 @@ import pyarrow.compute as pc
 
 from graphham.errors import InputError
 from graphham.graph.ids import NodeIds
+from graphham.io.edge_formats import kind_of
 from graphham.io.encode import id_column as as_ids
 from graphham.io.encode import listed, undo_dictionary
-from graphham.io.files import Kind, Raw, check_file, kind_of, read_parquet, read_raw
+from graphham.io.files import Raw, check_file, read_parquet, read_raw
 from graphham.io.graphml import read_graphml
 from graphham.io.header import is_table_header
 from graphham.io.text import TextTable
@@ -89,14 +90,14 @@ class NodeTable:
         if not kept:
             return {}
         kinds = dict.fromkeys(kept, pa.float32())
-        found = self._content.try_read(kinds, self._has_header, MISSING)
-        if found is None:
+        numbers = self._content.try_read(kinds, self._has_header, MISSING)
+        if numbers is None:
             # The slow way, which a table of nothing but numbers never goes.
             texts = self._content.read(dict.fromkeys(kept, pa.large_string()), self._has_header)
             kept = [i for i, cells in zip(kept, texts, strict=True) if not _is_text(cells)]
             kinds = dict.fromkeys(kept, pa.float32())
-            found = self._content.read(kinds, self._has_header, MISSING) if kept else []
-        return dict(zip(kept, found, strict=True))
+            numbers = self._content.read(kinds, self._has_header, MISSING) if kept else []
+        return dict(zip(kept, numbers, strict=True))
 
     def _number(self, position: int) -> pa.ChunkedArray | None:
         column = undo_dictionary(self.column(position))
@@ -126,7 +127,7 @@ def _is_text(cells: pa.ChunkedArray) -> bool:
     return bool(0 < len(filled) >= 2 * count)
 
 
-def open_file(path: str | os.PathLike[str], what: str) -> tuple[Any, Raw, Kind]:
+def open_file(path: str | os.PathLike[str], what: str) -> tuple[Any, Raw, str]:
     """Return path, bytes and kind of a file about nodes."""
     file = check_file(path, what)
     raw = read_raw(file)
@@ -134,7 +135,7 @@ def open_file(path: str | os.PathLike[str], what: str) -> tuple[Any, Raw, Kind]:
 
 
 def node_table(
-    file: Any, raw: Raw, kind: Kind, what: str, graph_ids: NodeIds, named: Sequence[str]
+    file: Any, raw: Raw, kind: str, what: str, graph_ids: NodeIds, named: Sequence[str]
 ) -> NodeTable:
     """Open the table in a file.
 
@@ -205,10 +206,10 @@ def as_arrow(frame: Any) -> pa.Table:
 
 
 def match_ids(
-    found: npt.NDArray[np.int64], ids: pa.ChunkedArray, isolated: bool, what: str, origin: str
+    rows: npt.NDArray[np.int64], ids: pa.ChunkedArray, isolated: bool, what: str, origin: str
 ) -> npt.NDArray[np.int64]:
     """Return the positions of table rows whose id is not in the graph, or refuse them."""
-    unknown = np.flatnonzero(found < 0)
+    unknown = np.flatnonzero(rows < 0)
     if unknown.size and not isolated:
         first = ids[int(unknown[0])].as_py()
         more = f" and {unknown.size - 1:,} more" if unknown.size > 1 else ""

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
+import pyarrow as pa
 
 from graphham.errors import InputError
-from graphham.graph.graph import Graph, ReadReport, build_graph, fits_single
-from graphham.io.edges import read_edges
-from graphham.io.encode import Edges
+from graphham.graph.graph import Graph, ReadReport
+from graphham.graph.ids import NodeIds
+from graphham.io.edge_formats import open_edges
+from graphham.io.edge_streams import EdgeColumns, EdgeSource, NotIntegersError
 from graphham.io.features import attach_features
+from graphham.io.files import IN_MEMORY_BYTES, SpillFolder
 from graphham.io.labels import attach_labels
-from graphham.io.weights import advice_for
+from graphham.io.parquet_edges import table_edges
+from graphham.io.spool import Progress, Spool, in_memory
+
+
+def _silent(stage: str, share: float) -> None:
+    """Show no progress."""
 
 
 def read_graph(
@@ -57,11 +67,8 @@ def read_graph(
     Raises:
         InputError: Something cannot be used; the message is one sentence that says what to do.
     """
-    path = Path(edges).expanduser()
-    title = name or title_of(path)
-    graph = graph_of_edges(
-        read_edges(path, source, target, weight, directed), directed, str(path), title
-    )
+    columns = EdgeColumns(source, target, weight, directed)
+    graph = read_edges([Path(edges).expanduser()], columns, name=name)
     if features is not None:
         graph = attach_features(graph, features, id_column, isolated, labels)
     if labels is not None:
@@ -69,59 +76,181 @@ def read_graph(
     return graph
 
 
-def graph_of_edges(edges: Edges, directed: bool, origin: str, name: str) -> Graph:
-    """Build a graph from edges, refusing one without a single edge between two nodes."""
-    _refuse_odd_weights(edges, origin)
-    if edges.is_matrix and not directed:
-        edges = _upper_triangle(edges)
-    graph = build_graph(
-        edges.source,
-        edges.target,
-        len(edges.ids),
-        ids=edges.ids,
-        weights=edges.weights,
-        directed=directed,
-        origin=origin,
-        name=name,
-    )
-    if graph.num_nodes < 2:
+def read_edges(
+    paths: Sequence[Path],
+    columns: EdgeColumns,
+    *,
+    name: str | None = None,
+    scratch: Path | None = None,
+    memory_bytes: int | None = None,
+    in_memory_bytes: int = IN_MEMORY_BYTES,
+    progress: Progress | None = None,
+) -> Graph:
+    """Read edge files of any format and size; several count as one, in the order given.
+
+    Args:
+        paths: The files.
+        columns: Where in the files the edges are.
+        name: What to call the graph; the first file's name if not given.
+        scratch: An empty folder on a disk with room for about 24 bytes per edge row (40 with
+            weights); the large parts of a large graph are mapped from it. Without it the graph
+            is in memory, and what it takes to read a large one is put into a temporary folder.
+        memory_bytes: About how much memory to use; too little for the ids is an error.
+        in_memory_bytes: Edges that take less are read without touching the disk.
+        progress: Told the stage and the share of it that is done.
+
+    Raises:
+        InputError: Something cannot be used; the message is one sentence that says what to do.
+    """
+    origin = str(paths[0])
+    if len(paths) > 1:
+        origin += f" and {len(paths) - 1:,} more file{'s' * (len(paths) > 2)}"
+
+    def opened(spill: SpillFolder) -> list[EdgeSource]:
+        return [open_edges(path, columns, spill) for path in paths]
+
+    memory = 1 << 62 if memory_bytes is None else memory_bytes
+    # Plain arrays take several times the size of the edges while they are sorted.
+    spill = SpillFolder(scratch, min(in_memory_bytes, memory // 8))
+    graph = _read(opened, columns.directed, origin, spill, memory, progress or _silent)
+    return replace(graph, name=name or title_of(paths[0]))
+
+
+def graph_of_table(table: pa.Table, directed: bool, origin: str) -> Graph:
+    """Build a graph from a table in memory whose first two columns are the endpoints."""
+
+    def opened(_: SpillFolder) -> list[EdgeSource]:
+        return [table_edges(table, EdgeColumns(), origin)]
+
+    return _read(opened, directed, origin, SpillFolder(), 1 << 62, _silent)
+
+
+def _read(
+    opened: Callable[[SpillFolder], list[EdgeSource]],
+    directed: bool,
+    origin: str,
+    spill: SpillFolder,
+    memory: int,
+    progress: Progress,
+) -> Graph:
+    """Put a graph together from streams of edges."""
+    try:
+        sources = opened(spill)
+        _refuse_unlike(sources)
+        try:
+            integers = all(source.has_integers for source in sources)
+            spool, firsts = _spool(sources, integers, spill, memory, progress)
+        except NotIntegersError:
+            spool, firsts = _spool(sources, False, spill, memory, progress)
+        if not spool.num_rows:
+            raise InputError(f"{origin} has no edges; it needs at least one")
+        ids = spool.finish()
+        notes = _notes(sources, firsts, spool, ids)
+        graph = spool.graph(directed, origin, "graph", progress)
+        assert graph.report is not None
+        graph = replace(graph, report=replace(graph.report, notes=notes))
+        return in_memory(graph) if spill.is_temporary else graph
+    except OSError as error:
         raise InputError(
-            f"{origin} has a single node; a graph needs at least two nodes and an edge between them"
-        )
-    if graph.num_edges == 0:
-        raise InputError(
-            f"{origin} has no edges between two different nodes; it needs at least one"
-        )
-    assert graph.report is not None
-    return replace(graph, report=replace(graph.report, notes=edges.notes))
+            f"reading {origin} by way of {spill.parent} failed ({error}); make room there for "
+            f"about 24 bytes per edge row (40 with weights), or use another disk (TMPDIR)"
+        ) from None
+    finally:
+        spill.close()
 
 
-def _refuse_odd_weights(edges: Edges, origin: str) -> None:
-    if edges.weights is None:
-        return
-    odd = np.flatnonzero(~fits_single(edges.weights))
-    if odd.size:
-        first = int(odd[0])
-        ends = edges.ids[int(edges.source[first])], edges.ids[int(edges.target[first])]
-        raise InputError(
-            f"the edge {ends[0]!r} - {ends[1]!r} of {origin} has the weight "
-            f"{edges.weights[first]}; {advice_for(float(edges.weights[first]))}"
-        )
+def _refuse_unlike(sources: Sequence[EdgeSource]) -> None:
+    """Refuse files that cannot be read as one."""
+    for source in sources:
+        if source.row_ids is not None and len(sources) > 1:
+            raise InputError(
+                f"{source.origin} numbers its nodes by row, so it cannot be joined with other "
+                f"files; read it alone or write its edges as pairs of ids"
+            )
+        if source.is_weighted != sources[0].is_weighted:
+            raise InputError(
+                f"only one of {sources[0].origin} and {source.origin} has weights; give all files "
+                f"weights or none"
+            )
 
 
-def _upper_triangle(edges: Edges) -> Edges:
-    """Make one edge of the two entries (i, j) and (j, i) of a matrix; the larger weight counts."""
-    n = len(edges.ids)
-    low, high = np.minimum(edges.source, edges.target), np.maximum(edges.source, edges.target)
-    if edges.weights is None:
-        key = np.unique(low * n + high)
-        return replace(edges, source=key // n, target=key % n)
-    shape = (n, n)
-    matrix = sp.coo_matrix((edges.weights, (edges.source, edges.target)), shape=shape).tocsr()
-    both = sp.triu(matrix.maximum(matrix.T)).tocoo()
-    return replace(
-        edges, source=both.row.astype(np.int64), target=both.col.astype(np.int64), weights=both.data
-    )
+def _spool(
+    sources: Sequence[EdgeSource],
+    integers: bool,
+    spill: SpillFolder,
+    memory: int,
+    progress: Progress,
+) -> tuple[Spool, list[int]]:
+    """Collect all edges, on disk if they are many; also return the first row of each file."""
+    spool = Spool(sources, integers, spill, memory)
+    total = sum(source.num_bytes for source in sources)
+    bytes_before = 0
+    firsts: list[int] = []
+    for source in sources:
+        firsts.append(spool.num_rows)
+        with _ahead(source.batches(integers)) as batches:
+            for batch in batches:
+                spool.add(batch)
+                progress("Reading", (bytes_before + batch.share * source.num_bytes) / total)
+        bytes_before += source.num_bytes
+    return spool, firsts
+
+
+@contextlib.contextmanager
+def _ahead(items: Iterator[Any]) -> Iterator[Iterator[Any]]:
+    """Take items from an iterator in a thread, one ahead of their use."""
+    with ThreadPoolExecutor(1, "graphham-read") as pool:
+
+        def taken() -> Iterator[Any]:
+            coming = pool.submit(next, items, None)
+            while (item := coming.result()) is not None:
+                coming = pool.submit(next, items, None)
+                yield item
+
+        yield taken()
+
+
+def _notes(
+    sources: Sequence[EdgeSource], firsts: Sequence[int], spool: Spool, ids: NodeIds
+) -> tuple[str, ...]:
+    """Collect remarks, also on first lines that may have been misunderstood."""
+    notes = []
+    for source, first in zip(sources, firsts, strict=True):
+        remarks = list(source.notes)
+        if ids.kind == "text" and source.header_note:
+            remarks.append(source.header_note)
+        fields = source.first_line
+        if ids.kind == "text" and fields is not None and _is_lonely(first, spool):
+            remarks.append(
+                f"the first line ({fields[0]!r}, {fields[1]!r}) was read as an edge; if it is a "
+                f"header, name its columns with --source and --target"
+            )
+        notes += [r if len(sources) == 1 else f"{source.origin}: {r}" for r in remarks]
+    return tuple(notes)
+
+
+def _is_lonely(row: int, spool: Spool) -> bool:
+    """Whether the ids of an edge occur in no other one."""
+    if spool.num_rows < 3:
+        return False
+    ends = next(spool.pairs(row))[0]
+    before = 0
+    for pairs in spool.pairs():
+        shared = before + np.flatnonzero(np.any(np.isin(pairs, ends), axis=1))
+        if np.any(shared != row):
+            return False
+        before += len(pairs)
+    return True
+
+
+def expand_paths(names: Sequence[str]) -> list[Path]:
+    """Return the files named; a folder stands for the Parquet files in it, by name."""
+    files: list[Path] = []
+    for name in names:
+        path = Path(name).expanduser()
+        inside = sorted(path.glob("*.parquet")) if path.is_dir() else []
+        files += inside or [path]
+    return files
 
 
 def describe(report: ReadReport | None, graph: Graph) -> list[str]:

@@ -1,13 +1,14 @@
 """Read delimited text: CSV, TSV, semicolons, bars or runs of whitespace.
 
-Arrow's threaded reader does the work. Only when it refuses a file does a slow pass run over the
-lines, to say which line is wrong and why.
+Arrow does the work, at once or block by block for files that should not be in memory. Only when it
+refuses a file does a slow pass run over the lines, to say which line is wrong and why.
 """
 
 from __future__ import annotations
 
 import csv
 import io
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,11 +21,13 @@ import pyarrow as pa
 import pyarrow.csv as pcsv
 
 from graphham.errors import InputError
-from graphham.io.files import Raw
+from graphham.io.files import Raw, forget_pages
 
 _SAMPLE_BYTES = 1 << 18
 _SAMPLE_LINES = 50
 _SCAN_BYTES = 1 << 20
+_BLOCK_BYTES = 1 << 22
+_MARK = b"\xef\xbb\xbf"
 SPACE = " "
 _NAMES = {"\t": "tab", ",": "comma", ";": "semicolon", "|": "bar", SPACE: "whitespace"}
 _QUOTED_OR_GAP = re.compile(rb'"(?:[^"]|"")*"|[ \t]+')
@@ -47,18 +50,28 @@ class TextTable:
         self.path, self.what = path, what
         self._raw = raw
         self._refuse_binary()
+        self.quoted = any(
+            b'"' in raw[start : start + _BLOCK_BYTES] for start in range(0, len(raw), _BLOCK_BYTES)
+        )
+        forget_pages(raw)
+        self.separator = SPACE
         text = self._sample_text()
+        if not any(True for _ in _rows_of(text, SPACE, path)):  # comments as far as it reaches
+            rows = (line for line in self._lines() if line[0] not in "#%" and line.strip())
+            text = "".join(itertools.islice(rows, _SAMPLE_LINES))
+        self._longest = max(len(line) for line in text.splitlines() or [""])
         self.separator = _guess_separator(text, path)
-        self.sample = [fields for _, fields in self._rows(text)]
+        self.sample = [fields for _, fields in _rows_of(text, self.separator, path)]
         if not self.sample:
-            if any(True for _ in self._rows(self._decode())):
-                self.sample = [fields for _, fields in self._rows(self._decode())][:_SAMPLE_LINES]
-            else:
-                raise InputError(
-                    f"the {what} file {path} has no rows, only blank lines or comments; "
-                    f"it needs at least one row"
-                )
-        self.quoted = raw.find(b'"') >= 0
+            raise InputError(
+                f"the {what} file {path} has no rows, only blank lines or comments; "
+                f"it needs at least one row"
+            )
+
+    @property
+    def num_bytes(self) -> int:
+        """Size of the text."""
+        return len(self._raw)
 
     @property
     def num_columns(self) -> int:
@@ -88,7 +101,7 @@ class TextTable:
         try:
             return self._read_fast(columns, has_header, null_values)
         except pa.ArrowInvalid as error:
-            self._explain(error, columns, has_header, null_values)
+            self.explain(error, columns, has_header, null_values)
 
     def try_read(
         self,
@@ -102,21 +115,38 @@ class TextTable:
         except pa.ArrowInvalid:
             return None
 
+    def batches(
+        self, columns: Mapping[int, pa.DataType], has_header: bool
+    ) -> Iterator[list[pa.Array]]:
+        """Yield some columns piece by piece, holding no more of the file than a few blocks.
+
+        Raises:
+            pa.ArrowInvalid: A line has another number of fields, a cell is not of its type, or the
+                text is not UTF-8; :meth:`explain` says which.
+        """
+        body = pa.PythonFile(_Body(self._cleaned(self._blocks(), has_header)), mode="r")
+        try:
+            reader = pcsv.open_csv(body, **self._options(columns))
+        except pa.ArrowInvalid as error:
+            if "Empty CSV" in str(error):
+                return
+            raise
+        for batch in reader:
+            yield [batch.column(str(i)) for i in columns]
+
     def line_of(self, row: int, has_header: bool) -> int:
         """Return the line number of a data row, counting from 1 as editors do."""
-        wanted = row + has_header
-        for position, (line, _) in enumerate(self._all_rows()):
-            if position == wanted:
-                return line
-        raise IndexError(row)
+        return next(itertools.islice(self._rows(), row + has_header, None))[0]
 
     def _read_fast(
         self, columns: Mapping[int, pa.DataType], has_header: bool, null_values: Sequence[str]
     ) -> list[pa.ChunkedArray]:
-        body = self._body(has_header)
-        if not len(body):
+        body = next(self._cleaned([self._raw_lines()], has_header), None)
+        if body is None:
             return [pa.chunked_array([], type=kind) for kind in columns.values()]
-        table = pcsv.read_csv(pa.BufferReader(body), **self._options(columns, null_values))
+        table = pcsv.read_csv(
+            pa.BufferReader(pa.py_buffer(body)), **self._options(columns, null_values)
+        )
         return [table.column(str(i)) for i in columns]
 
     def _options(
@@ -124,8 +154,7 @@ class TextTable:
     ) -> dict[str, Any]:
         """Return how Arrow is to read the body; its columns are named by position."""
         names = [str(i) for i in range(self.num_columns)]
-        longest = max(len(line) for line in self._sample_text().splitlines())
-        block = max(1 << 22, 4 * longest)  # Arrow refuses lines longer than a block
+        block = max(_BLOCK_BYTES, 4 * self._longest)  # Arrow refuses lines longer than a block
         return {
             "read_options": pcsv.ReadOptions(column_names=names, block_size=block),
             "parse_options": pcsv.ParseOptions(
@@ -139,22 +168,48 @@ class TextTable:
             ),
         }
 
-    def _body(self, has_header: bool) -> pa.Buffer:
-        """Return the bytes of the data rows, without comments and with single separators."""
-        data = self._without_comments(self._raw)
-        if self.separator == SPACE:
-            data = single_spaces(data)
-        return pa.py_buffer(data).slice(body_start(data, has_header))
-
-    def _without_comments(self, data: Raw) -> Raw:
+    def _raw_lines(self) -> Raw:
+        """Return the text without a byte order mark, in lines that end with a line feed."""
+        data = self._raw
         if data.find(b"\n") < 0 and data.find(b"\r") >= 0:
             data = data[:].replace(b"\r", b"\n")
-        if data[:3] == b"\xef\xbb\xbf":
-            data = data[3:]
-        return strip_comments(data)
+        return data[len(_MARK) :] if data[: len(_MARK)] == _MARK else data
 
-    def _all_rows(self) -> Iterator[tuple[int, list[str]]]:
-        return self._rows(self._decode())
+    def _blocks(self) -> Iterator[Raw]:
+        """Yield whole lines, some megabytes at a time."""
+        raw = self._raw
+        # Rare kinds of files: old line ends, and quoted cells between runs of blanks.
+        if raw.find(b"\n") < 0 or (self.quoted and self.separator == SPACE):
+            yield self._raw_lines()
+            return
+        start = len(_MARK) if raw[: len(_MARK)] == _MARK else 0
+        rest = b""
+        for begin in range(start, len(raw), _BLOCK_BYTES):
+            piece = raw[begin : begin + _BLOCK_BYTES]
+            forget_pages(raw)
+            cut = piece.rfind(b"\n") + 1
+            if cut:
+                yield rest + piece[:cut]
+                rest = piece[cut:]
+            else:
+                rest += piece
+        if rest:
+            yield rest
+
+    def _cleaned(self, blocks: Iterable[Raw], has_header: bool) -> Iterator[memoryview]:
+        """Yield the lines of the data rows, without comments and with single separators."""
+        quotes, begun = 0, False
+        for block in blocks:
+            data = strip_comments(block, quotes)
+            if self.quoted and isinstance(data, bytes):  # else a mapped file, all of it at once
+                quotes += data.count(b'"')
+            if self.separator == SPACE:
+                data = single_spaces(data)
+            start = 0
+            if not begun:
+                start, begun = body_start(data, has_header)
+            if begun and start < len(data):
+                yield memoryview(data)[start:]
 
     def _sample_text(self) -> str:
         data = self._raw
@@ -168,15 +223,24 @@ class TextTable:
         sample = data[:end] if end else data[:]
         return sample.decode("utf-8", errors="replace").removeprefix("\ufeff")
 
-    def _decode(self) -> str:
-        try:
-            return self._raw[:].decode("utf-8").removeprefix("\ufeff")
-        except UnicodeDecodeError as error:
-            line = self._raw[: error.start].count(b"\n") + 1
-            raise InputError(
-                f"{self.path} is not UTF-8 text (byte {error.start:,}, line {line:,}); "
-                f"save it as UTF-8"
-            ) from None
+    def _rows(self) -> Iterator[tuple[int, list[str]]]:
+        """Yield line number and fields of every row of the file."""
+        return rows_of_lines(self._lines(), self.separator, self.path, self.quoted)
+
+    def _lines(self) -> Iterator[str]:
+        start = len(_MARK) if self._raw[: len(_MARK)] == _MARK else 0
+        line = 1
+        for block in self._blocks():
+            data = block[:]
+            try:
+                yield from io.StringIO(data.decode("utf-8"), newline="")
+            except UnicodeDecodeError as error:
+                line += data[: error.start].count(b"\n")
+                raise InputError(
+                    f"{self.path} is not UTF-8 text (byte {start + error.start:,}, line {line:,}); "
+                    f"save it as UTF-8"
+                ) from None
+            start, line = start + len(data), line + data.count(b"\n")
 
     def _refuse_binary(self) -> None:
         head = self._raw[:65536]
@@ -188,25 +252,22 @@ class TextTable:
                 f"{head.index(0):,}); give CSV, TSV, whitespace text, Parquet, npz or GraphML"
             )
 
-    def _rows(self, text: str) -> Iterator[tuple[int, list[str]]]:
-        return _rows_of(text, self.separator, self.path)
-
-    def _explain(
+    def explain(
         self,
         error: pa.ArrowInvalid,
         columns: Mapping[int, pa.DataType],
         has_header: bool,
-        null_values: Sequence[str],
+        null_values: Sequence[str] = (),
     ) -> NoReturn:
         """Find the line Arrow stumbled over and raise a sentence about it."""
         expected = self.num_columns
         numeric = {i for i, kind in columns.items() if not pa.types.is_large_string(kind)}
-        for position, (line, fields) in enumerate(self._all_rows()):
+        for position, (line, fields) in enumerate(self._rows()):
             if len(fields) != expected:
-                found = f"{len(fields)} field{'s' * (len(fields) != 1)}"
+                number = f"{len(fields)} field{'s' * (len(fields) != 1)}"
                 raise InputError(
-                    f"line {line:,} of {self.path} has {found} where the first row has {expected} "
-                    f"({_shorten(fields)}; the separator is {_NAMES[self.separator]}); use one "
+                    f"line {line:,} of {self.path} has {number} where the first row has {expected} "
+                    f"({shorten(fields)}; the separator is {_NAMES[self.separator]}); use one "
                     f"separator and the same number of fields throughout"
                 )
             if position < has_header:
@@ -232,10 +293,13 @@ def lines_are_exact(raw: Raw) -> bool:
     data = np.frombuffer(raw, dtype=np.uint8)
     if data[0] == ord("0") and len(data) > 1 and _is_digit_or_x(data[1:2])[0]:
         return False
+    if raw[-2:] == b"-0":
+        return False
     for start in range(0, len(data) - 2, _SCAN_BYTES):
         before, here, after = (
             data[start + i : min(start + i + _SCAN_BYTES, len(data) - 2 + i)] for i in range(3)
         )
+        forget_pages(raw)
         front = (here == ord("0")) & ~((before - ord("0")) < 10)
         if bool(np.any(front & (_is_digit_or_x(after) | (before == ord("-"))))):
             return False
@@ -243,8 +307,8 @@ def lines_are_exact(raw: Raw) -> bool:
 
 
 def _is_digit_or_x(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
-    found: npt.NDArray[np.bool_] = ((data - ord("0")) < 10) | ((data | 0x20) == ord("x"))
-    return found
+    matches: npt.NDArray[np.bool_] = ((data - ord("0")) < 10) | ((data | 0x20) == ord("x"))
+    return matches
 
 
 def is_integer(cell: str) -> bool:
@@ -317,18 +381,18 @@ def _guess_separator(text: str, path: Path) -> str:
     return best
 
 
-def body_start(data: Raw, has_header: bool) -> int:
-    """Return where the data rows begin: behind a byte order mark, blank lines and the header."""
-    start = 3 if data[:3] == b"\xef\xbb\xbf" else 0
+def body_start(data: Raw, has_header: bool) -> tuple[int, bool]:
+    """Return where the data rows begin, behind blank lines and the header, and if there is one."""
+    start = 0
     while data[start : start + 1] in (b"\n", b"\r"):
         start += 1
-    if not has_header:
-        return start
+    if start == len(data) or not has_header:
+        return start, start < len(data)
     end = start
     while True:
         end = data.find(b"\n", end) + 1
         if not end or data[start:end].count(b'"') % 2 == 0:
-            return end or len(data)
+            return end or len(data), True
 
 
 def strip_comments(data: Raw, quotes: int = 0) -> Raw:
@@ -369,6 +433,34 @@ def single_spaces(data: Raw) -> Raw:
     return re.sub(rb"(?m)^ | (?=\r?$)", b"", tidy)
 
 
-def _shorten(fields: Sequence[str]) -> str:
+def shorten(fields: Sequence[str]) -> str:
+    """Write fields for a message, cut if they are long."""
     text = repr(" ".join(fields))
     return text if len(text) <= 60 else text[:57] + "...'"
+
+
+class _Body(io.RawIOBase):
+    """Bytes from an iterator, as a file that Arrow can read from."""
+
+    def __init__(self, blocks: Iterator[memoryview]) -> None:
+        super().__init__()
+        self._blocks, self._rest = blocks, memoryview(b"")
+
+    def readable(self) -> bool:
+        """Say that this file can be read from, as Arrow asks."""
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """Return the next bytes, fewer than asked for only at the end."""
+        parts, missing = [], size
+        while missing:
+            if not len(self._rest):
+                block = next(self._blocks, None)
+                if block is None:
+                    break
+                self._rest = block
+            piece = self._rest if missing < 0 else self._rest[:missing]
+            self._rest = self._rest[len(piece) :]
+            parts.append(piece)
+            missing -= len(piece) if missing > 0 else 0
+        return parts[0].tobytes() if len(parts) == 1 else b"".join(parts)

@@ -30,30 +30,39 @@ def advice_for(weight: float) -> str:
 
 
 def text_weights(
-    column: pa.ChunkedArray, table: TextTable, name: str, has_header: bool
+    column: pa.Array, table: TextTable, name: str, has_header: bool, before: int = 0
 ) -> npt.NDArray[np.float64]:
-    """Read a text column of weights, naming the line of one that cannot be used."""
+    """Read a text column of weights, naming the line of one that cannot be used.
+
+    Args:
+        column: The cells.
+        table: The file they are from.
+        name: What the column is called.
+        has_header: The first line of the file holds names.
+        before: How many rows of the file came before these.
+    """
     trimmed = pc.utf8_trim_whitespace(column)
     try:
-        values: npt.NDArray[np.float64] = trimmed.cast(pa.float64()).to_numpy()
+        values: npt.NDArray[np.float64] = _plain(trimmed.cast(pa.float64()))
         where = _first_unusable(values)
     except pa.ArrowInvalid:
         where = next(i for i, v in enumerate(trimmed.to_pylist()) if not is_usable(_number(v)))
     if where >= 0:
         text = trimmed[where].as_py()
+        line = table.line_of(before + where, has_header)
         raise InputError(
-            f"line {table.line_of(where, has_header):,} of {table.path} has the weight {text!r} in "
+            f"line {line:,} of {table.path} has the weight {text!r} in "
             f"column {name!r}; {advice_for(_number(text))}"
         )
     return values
 
 
 def weights_of(
-    column: pa.ChunkedArray, name: str, origin: str, before: int = 0
+    column: pa.Array, name: str, origin: str, before: int = 0
 ) -> npt.NDArray[np.float64]:
     """Read a column of weights; ``before`` rows of the same file came before it."""
     try:
-        values = column.cast(pa.float64()).to_numpy()
+        values = _plain(column.cast(pa.float64()))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise InputError(f"the weight column {name!r} of {origin} is not numeric") from None
     return check_weights(values, origin, before)
@@ -70,6 +79,11 @@ def check_weights(
             f"{advice_for(float(values[where]))}"
         )
     return values.astype(np.float64)
+
+
+def _plain(column: pa.Array) -> npt.NDArray[np.float64]:
+    values: npt.NDArray[np.float64] = column.to_numpy(zero_copy_only=False)
+    return values
 
 
 def _first_unusable(values: npt.NDArray[Any]) -> int:
