@@ -16,7 +16,6 @@ from graphham.graph.graph import build_graph
 from graphham.graph.planted import PlantedGraph, planted_hierarchy
 from graphham.methods.community_tree import Tree, build_tree
 from graphham.methods.gne import GNE, neighbor_rows, sibling_similarity
-from graphham.methods.spheres import place_on_spheres
 
 _QUICK = {"dim": 16, "max_leaves": 30, "steps": 600, "sphere_steps": 600}
 
@@ -91,35 +90,6 @@ def test_distances_follow_the_tree() -> None:
     truth = np.where(planted().levels[0][:, None] == planted().levels[0], 0, 1)
     truth = truth + (planted().levels[1][:, None] != planted().levels[1])
     assert spearmanr(truth[others], distance[others]).statistic > 0.8
-
-
-def test_similar_siblings_are_placed_closer() -> None:
-    # Two blocks of four siblings, alike within and not across.
-    block = np.kron(np.eye(2), np.ones((4, 4)))
-    similarity = np.where(np.eye(8) > 0, 1.0, 0.3 * block)
-    places = place_on_spheres([similarity], 8, 3, 2000, 2000, 0.003, 0.001)[0]
-    np.testing.assert_allclose(np.linalg.norm(places, axis=1), 1)
-    cosine = places @ places.T
-    within = cosine[(block > 0) & (np.eye(8) == 0)]
-    assert within.mean() > cosine[block == 0].mean() + 0.5
-
-
-def test_a_group_is_placed_the_same_beside_others() -> None:
-    draw = np.random.default_rng(0)
-
-    def similarities(n: int) -> Any:
-        half = draw.random((n, 4))
-        return np.where(np.eye(n) > 0, 1.0, half @ half.T / 4)
-
-    many = [similarities(n) for n in (1, 2, 5, 7, 12, 40)]
-    together = place_on_spheres(many, 6, 1, 150, 150, 0.003, 0.001)
-    # Keys go by number, so the others are kept but made trivial.
-    for at in (2, 5):
-        alone = [one if i == at else np.ones((1, 1)) for i, one in enumerate(many)]
-        again = place_on_spheres(alone, 6, 1, 150, 150, 0.003, 0.001)[at]
-        np.testing.assert_allclose(again, together[at], atol=1e-4)
-    assert together[0].shape == (1, 6)
-    np.testing.assert_allclose(together[1][0], -together[1][1])
 
 
 def test_classes_are_found_well_above_chance_and_the_tree_can_be_given() -> None:

@@ -1,4 +1,4 @@
-"""GraphSTONE: walks and topics against their definition, roles told apart, the network."""
+"""GraphSTONE: roles told apart by topics, and the network against its formulas."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 from threadpoolctl import threadpool_limits
@@ -18,82 +15,15 @@ from graphham.errors import InputError
 from graphham.graph.graph import Graph, build_graph
 from graphham.graph.neighborhoods import Block
 from graphham.graph.planted import planted_hierarchy
-from graphham.methods import topics
 from graphham.methods.graphstone import GraphSTONE, TopicNet
 from graphham.methods.registry import load_method
-from graphham.methods.topics import anonymous_walks, find_topics, word_text
 from graphham.model.inputs import FeatureRows
 from graphham.sampling.keys import torch_generator
-from graphham.sampling.sampler import walk_contexts
-
-CLIQUE, BRIDGE = 12, 12
-
-
-def barbell() -> tuple[Graph, np.ndarray]:
-    """Two cliques joined by a path, and which nodes lie on the path."""
-    one, other = np.triu_indices(CLIQUE, 1)
-    far = CLIQUE + BRIDGE
-    path = np.arange(CLIQUE - 1, far + 1)
-    source = np.concatenate([one, one + far, path[:-1]])
-    target = np.concatenate([other, other + far, path[1:]])
-    on_path = np.zeros(far + CLIQUE, dtype=int)
-    on_path[CLIQUE:far] = 1
-    return build_graph(source, target, len(on_path)), on_path
+from tests.reference.graphs import BRIDGE, CLIQUE, barbell
 
 
 def quick(**settings) -> GraphSTONE:
     return GraphSTONE(**{"dim": 16, "epochs": 5, "hidden": 16, **settings})
-
-
-@given(st.lists(st.integers(-1, 6), min_size=3, max_size=10), st.integers(2, 11))
-def test_anonymous_walks_number_nodes_by_first_appearance(met: list[int], nodes: int) -> None:
-    nodes = min(nodes, len(met) + 1)
-    code = topics._anonymous(np.array([[met]]), np.array([[nodes]], dtype=np.int8))[0, 0]
-    seen: dict[int, int] = {-1: 0}
-    wanted = [0] + [seen.setdefault(node, len(seen)) for node in met[: nodes - 1]]
-    assert word_text(code) == "-".join(map(str, wanted))
-
-
-def test_walks_are_those_of_the_shared_sampler() -> None:
-    graph, _ = barbell()
-    codes = anonymous_walks(graph, 3, 6, 6, 5)
-    met = walk_contexts(graph, np.arange(graph.num_nodes), 3, 5, 5)
-    for row in (0, 15, 30):
-        seen: dict[int, int] = {-1: 0}
-        wanted = [0] + [seen.setdefault(node, len(seen)) for node in met[row, 1].tolist()]
-        assert word_text(codes[row, 1]) == "-".join(map(str, wanted))
-    many = anonymous_walks(graph, 40, 4, 11, 5)
-    lengths = {word_text(code).count("-") + 1 for code in many.ravel()}
-    assert lengths == set(range(4, 12))
-
-
-def test_topics_written_by_hand_are_recovered() -> None:
-    # Three topics over nine words: each has one word of its own and shares six others.
-    rng = np.random.default_rng(0)
-    truth = np.full((9, 3), 0.1)
-    truth[:3] = 2.0 * np.eye(3)
-    truth[3:] += rng.random((6, 3))
-    truth /= truth.sum(0)
-    shares = rng.dirichlet([0.4] * 3, 3000)
-    words = np.arange(20, 29, dtype=np.uint64)
-    chance = np.cumsum(shares @ truth.T, axis=1)
-    drawn = (rng.random((3000, 60))[:, :, None] > chance[:, None]).sum(2).clip(max=8)
-    counts = sp.csr_matrix(np.stack([np.bincount(row, minlength=9) for row in drawn]))
-    mixture = topics._nearest_mixture(topics._cooccurrence(counts), np.arange(3))
-    exact = truth * shares.mean(0)
-    exact /= exact.sum(1, keepdims=True)
-    # Given the right anchors, every word's chance of each topic comes back.
-    np.testing.assert_allclose(mixture, exact, atol=0.1)
-    model = topics.TopicModel(words, truth, np.arange(3), np.arange(9))
-    found = model.shares(model.count(words[drawn]))
-    assert np.abs(found - shares).mean() < 0.1
-    np.testing.assert_allclose(found.sum(1), 1)
-
-
-def test_cooccurrence_counts_pairs_of_different_walks() -> None:
-    found = topics._cooccurrence(sp.csr_matrix(np.array([[2.0, 1.0], [1.0, 0.0]])))
-    # Six ordered pairs of the first node's walks: two (a, a), two (a, b), two (b, a).
-    np.testing.assert_allclose(found, [[1 / 3, 1 / 3], [1 / 3, 0]], atol=1e-12)
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -126,19 +56,6 @@ def test_topic_words_can_be_read() -> None:
     assert turning_back(method.topic_words_[bridge]) > 1.5 * turning_back(
         method.topic_words_[1 - bridge]
     )
-
-
-def test_the_vocabulary_is_bounded() -> None:
-    graph, _ = barbell()
-    codes = anonymous_walks(graph, 50, 4, 11, 1)
-    assert len(np.unique(codes)) > 300
-    model = find_topics(codes, 4, 60, 1, 0)
-    assert len(model.words) == 60
-    assert len(set(model.anchors.tolist())) == 4
-    np.testing.assert_allclose(model.given_topic.sum(0), 1)
-    rare = find_topics(codes, 4, 5000, 20, 0)
-    assert (rare.count(codes).getnnz(axis=0) >= 20).all()
-    assert rare.count(codes).sum() < codes.size
 
 
 def slow_vectors(net: TopicNet, x: torch.Tensor, graph: Graph) -> torch.Tensor:

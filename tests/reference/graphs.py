@@ -1,5 +1,7 @@
 """Small graphs for the tests of the model: every odd shape a user may bring."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import numpy as np
@@ -64,3 +66,18 @@ def random_graph(num_nodes: int, seed: int, weighted: bool = False, directed: bo
 
 def small_config(*sources, **settings):
     return make_config(SMALL, *sources, settings)
+
+
+CLIQUE, BRIDGE = 12, 12
+
+
+def barbell() -> tuple[Graph, np.ndarray]:
+    """Two cliques joined by a path, and which nodes lie on the path."""
+    one, other = np.triu_indices(CLIQUE, 1)
+    far = CLIQUE + BRIDGE
+    path = np.arange(CLIQUE - 1, far + 1)
+    source = np.concatenate([one, one + far, path[:-1]])
+    target = np.concatenate([other, other + far, path[1:]])
+    on_path = np.zeros(far + CLIQUE, dtype=int)
+    on_path[CLIQUE:far] = 1
+    return build_graph(source, target, len(on_path)), on_path

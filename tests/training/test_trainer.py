@@ -8,7 +8,6 @@ from graphham.methods.fitting import _make_model, fit_graph, fit_to_run, start_p
 from graphham.model.inputs import fit_inputs
 from graphham.results.hierarchy import nesting_score
 from graphham.results.run_writer import Run
-from graphham.results.scores import collapse_notes
 from graphham.training.plan import plan_fit
 from graphham.training.trainer import Silent, Trainer, make_optimizer
 from tests.reference.graphs import multi_labelled, planted, small_config, with_features
@@ -312,26 +311,6 @@ def test_when_the_graft_happens(epochs, share, expected):
     none.fit()
     assert none.graft_epoch is None
     assert not none.model.is_seeded
-
-
-def test_collapse_is_reported_with_what_to_change():
-    rng = np.random.default_rng(0)
-    fine = rng.integers(0, 12, 500)
-    assert collapse_notes([fine, fine // 4], (12, 3)) == []
-    (note, other) = collapse_notes([fine, np.zeros(500, dtype=int)], (12, 3))
-    assert "level 2 uses only 1 of 3 groups" in note
-    assert "loss.balance_weight" in note
-    assert "hardly nest" in other
-    (note,) = collapse_notes([fine % 2, fine % 2], (12, 2))
-    assert "level 1 uses only 2 of 12 groups" in note
-    crossed = collapse_notes([fine, rng.integers(0, 3, 500)], (12, 3))
-    assert len(crossed) == 1
-    assert "model.nesting" in crossed[0]
-    # A single group cannot collapse, and one level cannot fail to nest.
-    assert collapse_notes([fine * 0], (1,)) == []
-    # Three hundred even groups hold less than one percent each, and all are in use.
-    many = np.arange(3000) % 300
-    assert collapse_notes([many, many // 100], (300, 3)) == []
 
 
 def test_a_forced_collapse_is_noticed_by_the_fit():
