@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from graphham.methods.asp2vec_kernels import learn_windows
+from graphham.system.jit import frozen
 from tests.reference.draws import mix, unit
 
 
@@ -59,3 +60,64 @@ def test_steps_follow_the_gradient_of_the_mixture() -> None:
     np.testing.assert_allclose((centers - new_centers) / rate, p.grad.numpy(), atol=0.06)
     moved = (table - new_table).reshape(nodes, aspects, dim) / rate
     np.testing.assert_allclose(moved, q.grad.numpy(), atol=0.06)
+
+
+def passed_once(centers: np.ndarray, table: np.ndarray, aspects: int, **other: float) -> None:
+    """Walk over nodes 0 and 1 once, with a window of one and one negative."""
+    values = {"rate": 0.0, "regularizer": 0.0, "threshold": 0.5, **other}
+    learn_windows(
+        frozen(np.array([[0, 1]])),
+        centers,
+        table,
+        aspects,
+        1,
+        1,
+        np.float32(0.5),
+        np.float32(values["regularizer"]),
+        np.float32(values["threshold"]),
+        values["rate"],
+        values["rate"],
+        np.uint64(1),
+    )
+
+
+def cosine(left: np.ndarray, right: np.ndarray) -> float:
+    return float(left @ right / np.linalg.norm(left) / np.linalg.norm(right))
+
+
+@pytest.mark.parametrize("angle", [10, 40, 70, 90, 110, 150, 175])
+def test_the_regulariser_turns_aspects_apart_where_they_are_too_alike(angle: float) -> None:
+    turn = np.radians(angle)
+    pair = np.array([[2.0, 0.0], [3 * np.cos(turn), 3 * np.sin(turn)]], dtype=np.float32)
+    table = np.concatenate([pair, pair, pair])  # nodes 0, 1 and 2; the walk never meets node 2
+    centers = np.ones((3, 2), dtype=np.float32)
+    passed_once(centers, table, 2, regularizer=0.05)
+    if abs(np.cos(turn)) > 0.5:
+        # Towards a right angle, by a part of a degree even where they are nearly parallel.
+        turned = np.degrees(np.arccos(cosine(*table[:2])))
+        assert abs(turned - 90) < abs(angle - 90) - 0.3
+    else:
+        np.testing.assert_array_equal(table[:2], pair)
+    np.testing.assert_array_equal(table[4:], pair)
+    np.testing.assert_array_equal(centers, 1)  # without a rate nothing else moves
+
+
+def test_one_aspect_is_plain_skip_gram() -> None:
+    draw = np.random.default_rng(0)
+    centers = draw.normal(size=(3, 4)).astype(np.float32)
+    table = draw.normal(size=(3, 4)).astype(np.float32)
+    p, q = centers.astype(np.float64), table.astype(np.float64)
+    for place, (node, other) in enumerate([(0, 1), (1, 0)]):
+        pair = mix(mix(mix(1, 0), place), 0)
+        free = [int(unit(mix(pair, n + 1)) * 3) for n in range(2)]
+        # A negative is neither of the two; after two tries without one the step goes on without.
+        rows = [(other, 1), *[(n, 0) for n in free if n == 2][:1]]
+        change = np.zeros(4)
+        for row, is_met in rows:
+            step = 0.1 * (is_met - 1 / (1 + np.exp(-p[node] @ q[row])))
+            change += step * q[row]
+            q[row] += step * p[node]
+        p[node] += change
+    passed_once(centers, table, 1, rate=0.1)
+    np.testing.assert_allclose(centers, p, atol=1e-5)
+    np.testing.assert_allclose(table, q, atol=1e-5)

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from graphham.errors import InputError
 from graphham.graph.graph import Graph
 from graphham.graph.neighborhoods import Block
-from graphham.methods.gat import GatLayer
+from graphham.graph.planted import planted_hierarchy
+from graphham.methods.gat import GAT, GatLayer, GatNet
+from graphham.methods.network_training import encode_all
+from graphham.methods.scaled_features import fit_features
 from graphham.model.inputs import FeatureRows
 from graphham.sampling.keys import torch_generator
 from tests.reference.networks import fill_parameters
@@ -51,3 +58,34 @@ def test_gat_layer_equals_the_slow_formula(
     x = torch.randn(graph.num_nodes, 5, generator=torch_generator(seed + 1))
     fast = layer(FeatureRows(dense=x), Block.full(graph, True))
     torch.testing.assert_close(fast, slow_gat(layer, x, graph), rtol=1e-4, atol=1e-5)
+
+
+def test_sparse_and_dense_inputs_are_read_alike() -> None:
+    graph = planted_hierarchy((2, 3), num_nodes=90, seed=3).graph
+    filled = replace(graph, features=graph.features.toarray())
+    net = GatNet(graph.features.shape[1], 8, 0, 2, 4, 2, 0.0, 0.0, True)
+    fill_parameters(net, 5)
+    one, other = (encode_all(net, g, fit_features(g, "none")[1]) for g in (graph, filled))
+    torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+
+
+def test_attention_dropout_keeps_the_mean_and_nothing_without_a_generator() -> None:
+    graph = planted_hierarchy((2, 3), num_nodes=90, seed=3).graph
+    layer = GatLayer(5, 2, 3, True)
+    fill_parameters(layer, 0)
+    x = FeatureRows(dense=torch.randn(90, 5, generator=torch_generator(1)))
+    block = Block.full(graph, True)
+    with torch.no_grad():
+        whole = layer(x, block)
+        torch.testing.assert_close(layer(x, block, 0.5), whole)
+        drawn = torch.stack([layer(x, block, 0.5, torch_generator(s)) for s in range(400)])
+    assert not torch.equal(drawn[0], drawn[1])
+    error = (drawn.mean(0) - whole).abs() / drawn.std(0).clamp_min(1e-3)
+    assert float(error.mean()) < 0.1  # about 0.04 for a mean of 400
+
+
+@pytest.mark.parametrize("name", ["layers", "heads", "out_heads"])
+def test_a_network_of_nothing_is_refused(name: str) -> None:
+    graph = planted_hierarchy((2, 3), num_nodes=90, seed=3).graph
+    with pytest.raises(InputError, match=f"GAT needs {name} of at least 1, got 0"):
+        GAT(dim=4, epochs=1, **{name: 0}).fit(graph)

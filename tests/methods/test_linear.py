@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from graphham.errors import InputError
+from graphham.graph.graph import build_graph
 from graphham.graph.planted import planted_hierarchy
-from graphham.methods.linear import LogisticRegression, SmoothedRegression
+from graphham.methods.linear import MLP, LogisticRegression, SmoothedRegression, split_rows
 from graphham.methods.sparse_dots import walk_matrix
+from graphham.training.supervision import Truth
 
 
 def test_the_smoothed_operator_equals_smoothing_first() -> None:
@@ -54,3 +56,43 @@ def test_the_strength_is_chosen_on_validation_rows() -> None:
     assert method.validation_ == pytest.approx(max(v or 0 for v in tried), abs=0.021)
     with pytest.raises(InputError, match="strength must be above 0, got -1"):
         SmoothedRegression(strength=-1).fit(graph, task="classify")
+
+
+def test_no_smoothing_is_plain_regression() -> None:
+    graph = planted_hierarchy((2, 3), num_nodes=150, seed=1).graph
+    plain, smoothed = (
+        method.fit(graph, task="classify", train_rows=range(80), validation_rows=range(80, 110))
+        for method in (LogisticRegression(dim=8), SmoothedRegression(dim=8, steps=0))
+    )
+    np.testing.assert_allclose(plain.class_scores_, smoothed.class_scores_, atol=1e-3)
+    with pytest.raises(InputError, match="steps must not be negative, got -1"):
+        SmoothedRegression(steps=-1).fit(graph, task="classify")
+
+
+@pytest.mark.parametrize("kind", [LogisticRegression, MLP])
+def test_features_alone_know_nothing_of_the_links(kind: type) -> None:
+    truth = planted_hierarchy((2, 3), num_nodes=180, seed=1, word_on=0.3, word_off=0.03)
+    other = planted_hierarchy((2, 3), num_nodes=180, seed=9).graph.edge_list()
+    graph = truth.graph
+    ends = {"features": graph.features, "labels": graph.labels}
+    relinked = build_graph(other[:, 0], other[:, 1], 180, **ends)
+    order = np.random.default_rng(0).permutation(180)
+    settings = {"dim": 16, **({"epochs": 60, "lr": 0.05} if kind is MLP else {})}
+    one, two = (
+        kind(**settings)
+        .fit(g, task="classify", train_rows=order[:90], validation_rows=order[90:120])
+        .class_scores_
+        for g in (graph, relinked)
+    )
+    np.testing.assert_array_equal(one, two)
+    # Six classes: chance is 0.17.
+    assert (one[order[120:]].argmax(1) == graph.labels.codes[order[120:]]).mean() > 0.5
+
+
+def test_every_method_divides_the_rows_alike() -> None:
+    graph = planted_hierarchy((2, 3), num_nodes=200, seed=1).graph
+    training, validation = split_rows(graph, 4, None, None)
+    truth = Truth.split(graph.labels, 4, 0.1)
+    assert validation.tolist() == truth.validation.tolist()
+    assert sorted([*training, *validation]) == list(range(200))
+    assert len(validation) == 20

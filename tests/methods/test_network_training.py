@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
 from graphham.errors import InputError
+from graphham.graph.graph import Graph
 from graphham.graph.planted import planted_hierarchy
-from graphham.methods.network_training import Schedule, dropped, encode_all, train
+from graphham.methods.network_training import Schedule, _Steps, dropped, encode_all, train
 from graphham.methods.sage import SageNet
 from graphham.methods.scaled_features import fit_features
-from graphham.sampling.keys import torch_generator
+from graphham.sampling.keys import derive_key, numpy_generator, torch_generator
+from graphham.sampling.sampler import walk_contexts
 from graphham.training.supervision import Truth
 
 
@@ -62,3 +65,57 @@ def test_dropout_keeps_the_mean() -> None:
     assert thin.unique().tolist() == pytest.approx([0.0, 2.5])
     assert float(thin.mean()) == pytest.approx(1.0, abs=0.1)
     assert dropped(x, 0.6, None) is x
+
+
+def fresh_steps(graph: Graph, truth: Truth | None = None, **settings: object) -> _Steps:
+    """The steps of a two-layer network with drawn weights and no dropout."""
+    _, inputs = fit_features(graph)
+    net = SageNet(inputs.num_features, 8, 6 if truth else 0, 2, 0.0)
+    net.reset_parameters(torch_generator(3))
+    schedule = Schedule(**{"feature_dropout": 0.0, "batch": "full", **settings})
+    return _Steps(net, graph, inputs, schedule, 0, truth)
+
+
+def test_the_walk_loss_is_the_mean_over_pairs_met_on_walks() -> None:
+    graph = planted_hierarchy((2, 3), num_nodes=120, seed=3).graph
+    steps = fresh_steps(graph, negatives=3, contrast=20, negative_weight=2.0, scale=4.0)
+    anchors, key = np.arange(0, 120, 2), 11
+    found = float(steps._walk_loss(anchors, key).detach())
+    z = encode_all(steps.net, graph, steps.inputs).double().numpy()
+    z /= np.linalg.norm(z, axis=1, keepdims=True)
+    met = walk_contexts(graph, anchors, 1, 4, derive_key(key, "walks"))[:, 0]
+    weight = graph.degrees() ** 0.75
+    shares = numpy_generator(derive_key(key, "negatives")).random((3, 3))
+    drawn = np.searchsorted(np.cumsum(weight) / weight.sum(), shares)
+    losses = []
+    for place, anchor in enumerate(anchors):
+        # Sixty anchors in three sets; those of a set share their negatives.
+        push = np.mean([np.log1p(np.exp(4 * z[anchor] @ z[n])) for n in drawn[place // 20]])
+        pulls = [np.log1p(np.exp(-4 * z[anchor] @ z[n])) for n in met[place] if n >= 0]
+        losses += [pull + 2 * push for pull in pulls]
+    assert found == pytest.approx(np.mean(losses), rel=1e-5)
+
+
+def test_samples_of_all_neighbours_are_the_full_graph() -> None:
+    graph = planted_hierarchy((2, 3), num_nodes=120, seed=3).graph
+    rows = np.array([5, 80, 17])
+    full = fresh_steps(graph)._encode(rows, 4)
+    sampled = fresh_steps(graph, batch="sampled", fanouts=(1000,))._encode(rows, 4)
+    torch.testing.assert_close(full, sampled, rtol=1e-4, atol=1e-5)
+
+
+def test_an_epoch_of_samples_sees_every_training_node_once() -> None:
+    graph = planted_hierarchy((2, 3), num_nodes=120, seed=3).graph
+    assert graph.labels is not None
+    truth = Truth.split(graph.labels, 0, 0.25)
+    steps = fresh_steps(graph, truth, batch="sampled", batch_size=40)
+    seen: list[np.ndarray] = []
+    steps._loss = lambda targets, key: seen.append(targets)
+    orders = []
+    for epoch in (1, 2):
+        seen.clear()
+        list(steps.losses(epoch))
+        assert [len(part) for part in seen] == [40, 40, 10]
+        orders.append(np.concatenate(seen).tolist())
+        assert sorted(orders[-1]) == torch.nonzero(truth.training)[:, 0].tolist()
+    assert orders[0] != orders[1]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphham.graph.graph import build_graph
-from graphham.methods.sparse_dots import SparseRows, smoothed_rows, walk_matrix
+from graphham.methods.sparse_dots import SparseRows, smoothed_rows, unit_rows, walk_matrix
 
 
 @given(seed=st.integers(0, 1000))
@@ -37,3 +37,19 @@ def test_smoothing_is_the_mean_over_a_node_and_its_neighbours() -> None:
     symmetric = walk_matrix(graph, symmetric=True).toarray()
     np.testing.assert_allclose(symmetric, symmetric.T)
     np.testing.assert_allclose(symmetric[0, 1], 1 / math.sqrt(2 * 3), rtol=1e-6)
+
+
+def test_saved_rows_score_the_same() -> None:
+    draw = np.random.default_rng(0)
+    # The last columns are empty: their number must be saved, not guessed.
+    rows = SparseRows(sp.random(7, 5, 0.5, "csr", random_state=1, data_rvs=draw.standard_normal))
+    again = SparseRows.from_state(rows.state())
+    pairs = draw.integers(7, size=(30, 2))
+    np.testing.assert_array_equal(again.dots(pairs), rows.dots(pairs))
+    wide = SparseRows(sp.csr_matrix(([1.0], ([0], [0])), shape=(2, 9)))
+    assert SparseRows.from_state(wide.state()).matrix.shape == (2, 9)
+
+
+def test_unit_rows_have_length_one_or_none() -> None:
+    scaled = unit_rows(sp.csr_matrix(np.array([[3.0, 4.0], [0.0, 0.0], [0.0, 1e-6]]))).toarray()
+    np.testing.assert_allclose(scaled, [[0.6, 0.8], [0, 0], [0, 1]], rtol=1e-6)

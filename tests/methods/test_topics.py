@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graphham.errors import InputError
 from graphham.methods import topics
 from graphham.methods.topics import anonymous_walks, find_topics, word_text
 from graphham.sampling.sampler import walk_contexts
@@ -75,3 +77,19 @@ def test_the_vocabulary_is_bounded() -> None:
     rare = find_topics(codes, 4, 5000, 20, 0)
     assert (rare.count(codes).getnnz(axis=0) >= 20).all()
     assert rare.count(codes).sum() < codes.size
+
+
+def test_saved_topics_read_the_same() -> None:
+    graph, _ = barbell()
+    codes = anonymous_walks(graph, 20, 4, 8, 1)
+    model = find_topics(codes, 3, 100, 1, 0)
+    again = topics.TopicModel.from_state(model.state())
+    np.testing.assert_array_equal(
+        again.shares(again.count(codes)), model.shares(model.count(codes))
+    )
+    assert again.top_words() == model.top_words()
+    for column, words in enumerate(model.top_words(4)):
+        chances = [chance for _, chance in words]
+        assert chances == sorted(model.given_topic[:, column].tolist(), reverse=True)[:4]
+    with pytest.raises(InputError, match="vocabulary no smaller, got 3 and 2"):
+        find_topics(codes, 3, 2, 1, 0)

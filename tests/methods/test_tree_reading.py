@@ -89,3 +89,14 @@ def test_bad_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "bad.txt").write_text("a b c\n")
     with pytest.raises(InputError, match=r"'a b c' of .* is no 'parent child' pair"):
         read_tree(tmp_path / "bad.txt", _IDS)
+
+
+def test_a_tree_deeper_than_the_call_stack_is_read() -> None:
+    count = 3000
+    nested: Any = [count - 2, count - 1]
+    for row in range(count - 3, -1, -1):
+        nested = [row, nested]
+    tree = read_tree(nested, NodeIds(list(range(count))))
+    # A chain: every group holds one node and the next group, the last one two nodes.
+    assert tree.parent.tolist() == list(range(-1, count - 2))
+    assert tree.leaf_group.tolist() == [*range(count - 2), count - 2, count - 2][:count]
