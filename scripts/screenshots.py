@@ -129,7 +129,7 @@ def take_all(chromium: Any, asked: Any, report: Path, out: Path) -> None:
     run = Run.open(asked.run)
     pages = {"report": report.as_uri()}
     if asked.with_run:
-        from graphham.report.comparison import write_comparison
+        from graphham.report.run_comparison import write_comparison
         from graphham.results.compare import compare_runs
 
         comparison = compare_runs(run, Run.open(asked.with_run))

@@ -121,7 +121,7 @@ def compare(
     refuse_existing(Path(out), "give another --out or remove it first")
     screen = Screen()
     first, second = Run.open(run_a), Run.open(run_b)
-    from graphham.report.comparison import write_comparison
+    from graphham.report.run_comparison import write_comparison
     from graphham.results.compare import compare_runs
 
     comparison = compare_runs(first, second, level)

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from graphham.errors import InputError
-from graphham.report.comparison import write_comparison
+from graphham.report.run_comparison import write_comparison
 from graphham.results.compare import compare_runs
 from tests.results.test_compare import runs_with_moves
 
