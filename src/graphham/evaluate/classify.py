@@ -82,19 +82,36 @@ def measure_classification(
     metrics = _score(chosen.method, labels, split.test, protocol)
     alone = getattr(chosen.method, "network_scores_", None)
     if alone is not None and labels.codes is not None:
-        said = alone[split.test].argmax(axis=1)
-        metrics["accuracy_alone"] = class_metrics(labels.codes[split.test], said)["accuracy"]
+        predicted = alone[split.test].argmax(axis=1)
+        metrics["accuracy_alone"] = class_metrics(labels.codes[split.test], predicted)["accuracy"]
     record = {
         "metrics": metrics,
         **choice_record(chosen, spared),
         "split": _split_facts(split),
     }
-    hierarchy, arrays = method_hierarchy(chosen.method, graph.labels, split.test)
-    if hierarchy:
-        record["hierarchy"] = hierarchy
+    return with_hierarchy(record, chosen.method, graph.labels, split.test, keep)
+
+
+def with_hierarchy(
+    record: Record,
+    method: Method,
+    labels: Labels | None,
+    rows: npt.NDArray[Any] | None,
+    keep: Path | None,
+) -> tuple[Record, Arrays]:
+    """Return a record with the scores of the method's groups, if any, and the groups themselves.
+
+    Args:
+        record: What was measured so far.
+        method: The fitted method.
+        labels: Labels to compare the groups with.
+        rows: Nodes they are compared on; all when ``None``.
+        keep: Folder to save the method in, or ``None``.
+    """
+    hierarchy, arrays = method_hierarchy(method, labels, rows)
     if keep is not None:
-        chosen.method.save(keep)
-    return record, arrays
+        method.save(keep)
+    return {**record, "hierarchy": hierarchy} if hierarchy else record, arrays
 
 
 def choice_record(chosen: Choice, spared: float) -> Record:

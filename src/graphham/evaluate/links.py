@@ -10,11 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from graphham.evaluate.candidates import NEGATIVES, hard_queries, uniform_queries
-from graphham.evaluate.classify import Arrays, Record, choice_record
+from graphham.evaluate.classify import Arrays, Record, choice_record, with_hierarchy
 from graphham.evaluate.fit_cache import Fits, embedded
-from graphham.evaluate.hierarchy_scores import method_hierarchy
-from graphham.evaluate.metrics import SCALE, link_metrics
-from graphham.evaluate.splits import edge_split
+from graphham.evaluate.metrics import link_metrics
+from graphham.evaluate.splits import EdgeSplit, edge_split
 from graphham.evaluate.tuning import choose
 from graphham.graph.graph import Graph
 from graphham.sampling.keys import derive_key
@@ -38,7 +37,6 @@ def measure_links(
     settings: Mapping[str, Any] | None = None,
     keep: Path | None = None,
     negatives: int = NEGATIVES,
-    scale: int = SCALE,
     fits: Fits | None = None,
 ) -> tuple[Record, Arrays]:
     """Fit a method on a graph that lacks the test edges and rank each of them among non-links.
@@ -58,7 +56,6 @@ def measure_links(
         settings: Settings of the method that are not up for choice.
         keep: Folder to save the fitted method in, which must not exist.
         negatives: Non-neighbours per test edge.
-        scale: Divisor of ranks in the scaled MRR.
         fits: Fits to the same fold, made for other negatives.
 
     Returns:
@@ -87,34 +84,31 @@ def measure_links(
         return learned
 
     def validate(candidate: Method) -> float:
-        found = link_metrics(score_queries(candidate, asked), scale)
+        found = link_metrics(score_queries(candidate, asked))
         return (found["auc"] + found["mrr"]) / 2
 
     chosen = choose(method, "links", seed, budget, settings or {}, fit, validate)
     tested = questions(split.test, "test")
-    metrics = link_metrics(score_queries(chosen.method, tested), scale)
+    metrics = link_metrics(score_queries(chosen.method, tested))
     if id(chosen.method) in unlearned:
         # What the vectors are worth without the weights that held-out links taught.
-        alone = link_metrics(score_queries(unlearned[id(chosen.method)], tested), scale)
+        alone = link_metrics(score_queries(unlearned[id(chosen.method)], tested))
         metrics |= {"auc_alone": alone["auc"], "mrr_alone": alone["mrr"]}
     record = {
         "metrics": metrics,
         **choice_record(chosen, spared),
-        "split": {
-            "train": split.graph.num_edges,
-            "validation": len(split.validation),
-            "test": len(split.test),
-            "queries": len(tested),
-            "negatives": negatives,
-            "fingerprint": split.fingerprint(),
-        },
+        "split": {**_split_facts(split), "queries": len(tested), "negatives": negatives},
     }
-    hierarchy, arrays = method_hierarchy(chosen.method, graph.labels, None)
-    if hierarchy:
-        record["hierarchy"] = hierarchy
-    if keep is not None:
-        chosen.method.save(keep)
-    return record, arrays
+    return with_hierarchy(record, chosen.method, graph.labels, None, keep)
+
+
+def _split_facts(split: EdgeSplit) -> Record:
+    return {
+        "train": split.graph.num_edges,
+        "validation": len(split.validation),
+        "test": len(split.test),
+        "fingerprint": split.fingerprint(),
+    }
 
 
 def as_pairs(queries: Rows) -> tuple[Rows, npt.NDArray[np.bool_]]:
