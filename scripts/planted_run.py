@@ -33,7 +33,7 @@ from graphham.results.scores import partition_scores
 from graphham.sampling.keys import derive_key, numpy_generator
 from graphham.sampling.sampler import NeighborSampler
 from graphham.system.atomic import write_bytes
-from graphham.system.memory import peak_memory
+from graphham.system.peak_memory import peak_memory
 from graphham.system.threads import single_threaded
 from graphham.training.plan import plan_fit
 from graphham.training.trainer import Silent, Trainer

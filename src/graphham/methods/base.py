@@ -24,7 +24,7 @@ from graphham.results.result import FitResult, Floats, predicted, refuse_not_fin
 from graphham.results.run_folder import Run
 from graphham.results.run_places import check_place
 from graphham.results.run_writer import graph_facts
-from graphham.system.memory import peak_memory
+from graphham.system.peak_memory import peak_memory
 from graphham.version import __version__
 
 if TYPE_CHECKING:

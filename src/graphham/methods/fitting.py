@@ -29,7 +29,7 @@ from graphham.results.result import FitResult
 from graphham.results.run_writer import RunWriter, graph_facts, resume_run, start_run
 from graphham.results.scores import collapse_notes
 from graphham.sampling.keys import derive_key, numpy_generator, torch_generator
-from graphham.system.memory import peak_memory
+from graphham.system.peak_memory import peak_memory
 from graphham.system.threads import single_threaded
 from graphham.training.ensemble import Ensemble
 from graphham.training.plan import Plan, plan_fit
