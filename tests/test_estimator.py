@@ -36,7 +36,7 @@ def test_a_fit_in_no_folder_is_looked_at_in_a_temporary_one() -> None:
         place = running.explorer.view.run.path
         assert place.is_dir()
         assert running.explorer.overview()["levels"] == []
-        running.explorer.choose({"lasso": "-99,-99;99,-99;99,99;-99,99"})
+        running.explorer.select({"lasso": "-99,-99;99,-99;99,99;-99,99"})
         chosen = walks.selection()
     assert chosen["id"].to_pylist() == GRAPH.ids.tolist()
     assert "concentration" not in chosen.column_names
