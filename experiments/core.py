@@ -122,7 +122,7 @@ def _fit(cell: Cell, graph: Any, *, train_rows: Any = None, **settings: Any) -> 
 
 def _facts(fitted: Any) -> Record:
     """Return the hierarchy's scores and the cost of a fit."""
-    metrics = fitted.summary["metrics"]
+    metrics = fitted.summary["hierarchy"]
     out = {name: metrics[name] for name in _HIERARCHY if name in metrics}
     out["used_share"] = min(
         metrics[f"used_{level}"] / metrics[f"groups_{level}"] for level in (1, 2)

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from graphham.config.presets import merge
 from graphham.errors import InputError
 from graphham.evaluate.cells import Cell
 from graphham.evaluate.splits import num_folds
-from graphham.evaluate.tuning import merge
 
 FOLDER = Path(__file__).parent
 SETTINGS = "settings"

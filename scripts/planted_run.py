@@ -24,7 +24,7 @@ import torch
 from graphham.config.settings import make_config
 from graphham.graph.planted import planted_hierarchy
 from graphham.graph.store import is_store, open_store, write_store
-from graphham.methods.fitting import _make_model, peak_memory, start_parameters
+from graphham.methods.fitting import _make_model, start_parameters
 from graphham.model.inputs import fit_inputs
 from graphham.model.network import Batch
 from graphham.results.encoder import Encoder
@@ -33,6 +33,7 @@ from graphham.results.scores import partition_scores
 from graphham.sampling.keys import derive_key, numpy_generator
 from graphham.sampling.sampler import NeighborSampler
 from graphham.system.atomic import write_bytes
+from graphham.system.peak_memory import peak_memory
 from graphham.system.threads import single_threaded
 from graphham.training.plan import plan_fit
 from graphham.training.trainer import Silent, Trainer

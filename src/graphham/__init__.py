@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from graphham.datasets import load_dataset
     from graphham.datasets.open_source import as_graph
     from graphham.errors import InputError
-    from graphham.estimator import GraphHAM
+    from graphham.estimator import GraphHAM, load, open_explorer
     from graphham.graph.graph import Graph
     from graphham.graph.planted import planted_hierarchy
     from graphham.io import read_graph
@@ -33,6 +33,7 @@ __all__ = [
     "as_graph",
     "load",
     "load_dataset",
+    "open_explorer",
     "open_run",
     "planted_hierarchy",
     "read_graph",
@@ -41,6 +42,8 @@ __all__ = [
 _HOMES = {
     "Graph": "graphham.graph.graph",
     "GraphHAM": "graphham.estimator",
+    "load": "graphham.estimator",
+    "open_explorer": "graphham.estimator",
     "InputError": "graphham.errors",
     "MembershipAttention": "graphham.model.attention",
     "Run": "graphham.results.run_folder",
@@ -49,19 +52,6 @@ _HOMES = {
     "planted_hierarchy": "graphham.graph.planted",
     "read_graph": "graphham.io",
 }
-
-
-def load(path: str | Path, graph: Any = None) -> GraphHAM:
-    """Return the fitted model of a run folder, ready to transform other graphs.
-
-    Args:
-        path: The run folder.
-        graph: The graph it was fitted on, in any form ``fit`` takes; ``explain`` and
-            ``groups_table`` need it where the run does not hold it.
-    """
-    from graphham.estimator import GraphHAM
-
-    return GraphHAM.load(path, graph)
 
 
 def open_run(path: str | Path) -> Run:

@@ -55,7 +55,7 @@ def test_an_easy_tree_is_recovered_on_both_levels(seed):
     assert min(found) >= 0.95
     others = nmis(planted.levels, smoothed_kmeans(planted.graph, (12, 3), seed))
     assert all(ours >= other - 0.01 for ours, other in zip(found, others, strict=True))
-    metrics = fitted.summary["metrics"]
+    metrics = fitted.summary["hierarchy"]
     assert (metrics["used_1"], metrics["used_2"]) == (12, 3)
     assert metrics["nesting"] == pytest.approx(1)
     # Nesting by construction proves nothing: the layers by themselves must agree too.
@@ -73,7 +73,7 @@ def test_a_harder_tree_is_recovered_better_than_by_others(shares):
         found.append(nmis(planted.levels, fitted.result.groups))
         means.append(nmis(planted.levels, smoothed_kmeans(planted.graph, (12, 3), seed)))
         communities.append(nmis(planted.levels, louvain(planted.graph, (12, 3))))
-        assert fitted.summary["metrics"]["nesting_evidence"] > 0.8
+        assert fitted.summary["hierarchy"]["nesting_evidence"] > 0.8
     for others in (means, communities):
         assert (np.mean(found, axis=0) >= np.mean(others, axis=0) - 0.01).all(), (found, others)
 
@@ -89,7 +89,7 @@ def test_three_levels():
     settings = {"groups": (18, 6, 2), "dim": 96, "train.epochs": 30}
     fitted = fit_graph(planted.graph, make_config(settings))
     assert min(nmis(planted.levels, fitted.result.groups)) >= 0.85
-    metrics = fitted.summary["metrics"]
+    metrics = fitted.summary["hierarchy"]
     assert metrics["nesting_1"] == pytest.approx(1)
     assert metrics["nesting_2"] == pytest.approx(1)
 
@@ -119,7 +119,7 @@ def test_joint_classification_beats_features_alone():
     accuracy = float((fitted.result.prediction.codes[test] == truth[test]).mean())
     assert accuracy > 0.9
     assert accuracy > alone.score(graph.features[test], truth[test]) + 0.3
-    assert fitted.summary["metrics"]["nesting_evidence"] > 0.8
+    assert fitted.summary["hierarchy"]["nesting_evidence"] > 0.8
 
 
 ABLATIONS = {

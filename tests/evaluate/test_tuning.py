@@ -2,8 +2,9 @@
 
 import pytest
 
+from graphham.config.presets import merge
 from graphham.errors import InputError
-from graphham.evaluate.tuning import choose, merge
+from graphham.evaluate.tuning import choose
 from graphham.methods.base import Method
 from tests.evaluate.spy import GRAPH
 

@@ -54,7 +54,7 @@ def test_without_graph_or_model_the_reason_is_given(own_run: Path) -> None:
     summary.pop("model")
     view = RunView.of(own_run)
     view.run.__dict__["summary"] = summary
-    assert "no model" in (AttentionCache(view).unavailable_reason or "")
+    assert "has no attentions" in (AttentionCache(view).unavailable_reason or "")
     view.__dict__["graph"] = None
     cache = AttentionCache(view)
     assert "--graph" in (cache.unavailable_reason or "")

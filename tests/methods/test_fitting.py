@@ -44,7 +44,7 @@ def test_labels_do_not_shape_an_embedding(batch):
     for level in range(2):
         np.testing.assert_array_equal(one.result.groups[level], other.result.groups[level])
     # They only describe the groups afterwards.
-    assert one.summary["metrics"]["nmi_1"] != other.summary["metrics"]["nmi_1"]
+    assert one.summary["hierarchy"]["nmi_1"] != other.summary["hierarchy"]["nmi_1"]
     bare = fit_graph(replace(GRAPH, labels=None), config)
     np.testing.assert_array_equal(bare.result.embedding, one.result.embedding)
 
@@ -81,8 +81,8 @@ def test_predictions_are_in_the_users_own_values():
 def test_the_summary_can_be_written_and_tells_cost_and_quality():
     fitted = fit_graph(multi_labelled(GRAPH), small_config({"task": "classify"}))
     summary = json.loads(json.dumps(fitted.summary))
-    assert summary["metrics"]["nesting"] == pytest.approx(1)
-    assert 0 <= summary["metrics"]["nesting_evidence"] <= 1
+    assert summary["hierarchy"]["nesting"] == pytest.approx(1)
+    assert 0 <= summary["hierarchy"]["nesting_evidence"] <= 1
     assert summary["cost"]["peak_memory_bytes"] > 1 << 20
     assert summary["cost"]["seconds"] >= summary["training"]["seconds"] > 0
     assert summary["graph"]["nodes"] == 180

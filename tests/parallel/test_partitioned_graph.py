@@ -220,7 +220,7 @@ def test_a_split_fit_is_the_fit_of_the_whole_store(preset, stores, tmp_path, mon
         (a == b).mean() for a, b in zip(one.result().groups, other.result().groups, strict=True)
     ]
     assert min(same) > 0.99
-    assert not other.summary["graph"]["is_kept"]
+    assert not other.summary["keeps_graph"]
     assert other.summary["graph"]["fingerprint"] == one.summary["graph"]["fingerprint"]
 
 

@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 from graphham.errors import InputError
 from graphham.graph.graph import Graph
 from graphham.graph.ids import NodeIds
-from graphham.results.export import FORMATS, export_run, to_pyg
+from graphham.results.export import export_run, to_pyg
+from graphham.results.formats import FORMATS
 from graphham.results.run_writer import Run, start_run
 from tests.outputs import HOSTILE, make_graph, make_result
 

@@ -10,10 +10,7 @@ from scipy.cluster.hierarchy import dendrogram, fcluster, is_monotonic, is_valid
 
 from graphham.errors import InputError
 from graphham.graph.graph import Labels
-from graphham.results.hierarchy import (
-    Hierarchy,
-    hierarchy_metrics,
-)
+from graphham.results.hierarchy import Hierarchy
 from tests.outputs import make_result
 
 shapes = st.lists(st.integers(1, 8), min_size=1, max_size=4).map(
@@ -24,7 +21,7 @@ shapes = st.lists(st.integers(1, 8), min_size=1, max_size=4).map(
 @given(shapes, st.integers(1, 60), st.booleans())
 def test_sizes_add_up(shape, count, tree) -> None:
     result = make_result(count, shape, tree=tree)
-    hierarchy = Hierarchy.from_result(result)
+    hierarchy = result.hierarchy
     levels = range(1, len(shape) + 1)
     for level in levels:
         assert hierarchy.sizes[level - 1].sum() == count == hierarchy.num_nodes
@@ -54,7 +51,7 @@ def test_sizes_add_up(shape, count, tree) -> None:
 def test_json_and_back(shape, count, tree) -> None:
     result = make_result(count, shape, tree=tree)
     names = [[f"näme\n{g}" for g in range(k)] for k in shape]
-    mine = Hierarchy.from_result(result, names)
+    mine = result.hierarchy.named(names)
     text = json.dumps(mine.to_json())
     back = Hierarchy.from_json(json.loads(text))
     assert json.dumps(back.to_json()) == text
@@ -83,7 +80,7 @@ def test_json_and_back(shape, count, tree) -> None:
     ],
 )
 def test_a_foreign_or_damaged_file_is_refused(change, words) -> None:
-    good = Hierarchy.from_result(make_result()).to_json()
+    good = make_result().hierarchy.to_json()
     with pytest.raises(InputError, match=words):
         Hierarchy.from_json(good | change)
 
@@ -91,7 +88,7 @@ def test_a_foreign_or_damaged_file_is_refused(change, words) -> None:
 @given(shapes)
 def test_the_linkage_cuts_into_the_levels(shape) -> None:
     result = make_result(10, shape)
-    linkage = Hierarchy.from_result(result).to_linkage()
+    linkage = result.hierarchy.to_linkage()
     assert linkage.shape == (shape[0] - 1, 4)
     if shape[0] == 1:
         return
@@ -106,7 +103,7 @@ def test_the_linkage_cuts_into_the_levels(shape) -> None:
 
 
 def test_levels_are_counted_from_one() -> None:
-    hierarchy = Hierarchy.from_result(make_result())
+    hierarchy = make_result().hierarchy
     for pair in ((0, 1), (2, 1), (1, 3), (1, 1)):
         with pytest.raises(InputError, match=r"levels run from 1 \(fine\) to 2"):
             hierarchy.flows(*pair)
@@ -124,7 +121,7 @@ def test_metrics_tell_a_good_tree_from_a_collapsed_one() -> None:
         parents=[np.arange(6, dtype=np.int32) // 2],
         labels=Labels(tuple("abc"), codes=truth // 2),
     ).validate()
-    found = hierarchy_metrics(good)
+    found = good.metrics
     assert json.loads(json.dumps(found, allow_nan=False)) == found
     assert found["nesting"] == found["nesting_evidence"] == pytest.approx(1)
     assert found["agreement"] == 1
@@ -133,7 +130,7 @@ def test_metrics_tell_a_good_tree_from_a_collapsed_one() -> None:
     assert found["nmi_1"] < 1
     zero = np.zeros(120, dtype=np.int32)
     bad = replace(good, groups=[truth, zero], evidence=[truth, zero], parents=[])
-    found = hierarchy_metrics(bad)
+    found = bad.metrics
     assert found["nesting"] == found["nesting_evidence"] == 0
     assert found["used_2"] == 1
     assert found["largest_share_2"] == 1
@@ -141,6 +138,6 @@ def test_metrics_tell_a_good_tree_from_a_collapsed_one() -> None:
 
 
 def test_one_level_has_no_nesting() -> None:
-    found = hierarchy_metrics(make_result(10, (3,), labels="none"))
+    found = make_result(10, (3,), labels="none").metrics
     assert found["nesting"] is None
     assert "nmi_1" not in found

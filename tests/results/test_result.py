@@ -6,16 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphham.errors import InputError
-from graphham.graph.graph import Labels
-from graphham.results.result import FitResult, concentration, nodes_table, result_from_table
-from tests.outputs import HOSTILE, make_result
-
-
-def same_labels(a: FitResult, b: FitResult) -> bool:
-    def seen(labels: Labels | None) -> object:
-        return None if labels is None else (labels.classes, labels.values())
-
-    return seen(a.labels) == seen(b.labels) and seen(a.prediction) == seen(b.prediction)
+from graphham.results.result import concentration
+from tests.outputs import make_result
 
 
 @given(count=st.integers(1, 20), widths=st.lists(st.integers(1, 9), min_size=1, max_size=4))
@@ -38,45 +30,6 @@ def test_concentration_equals_the_written_out_formula(count: int, widths: list[i
 def test_one_sure_node_scores_highest() -> None:
     rows = np.array([[1, 0, 0], [0.6, 0.3, 0.1], [1 / 3, 1 / 3, 1 / 3]], dtype=np.float32)
     assert list(np.argsort(-concentration([rows]))) == [0, 1, 2]
-
-
-@given(
-    count=st.integers(1, 40),
-    labels=st.sampled_from(["text", "integer", "multi", "none"]),
-    classify=st.booleans(),
-    tree=st.booleans(),
-)
-def test_the_node_table_holds_the_whole_result(
-    count: int, labels: str, classify: bool, tree: bool
-) -> None:
-    ids = np.random.default_rng(count).permutation(count) * 7 - 3
-    result = make_result(count, (4, 2), ids=ids, labels=labels, classify=classify, tree=tree)
-    table = nodes_table(result)
-    back = result_from_table(table, result.embedding, result.layer_dims, result.parents)
-    assert back.validate().ids == result.ids
-    for name in ("memberships", "groups", "evidence", "parents", "attention_gap"):
-        for mine, theirs in zip(getattr(result, name), getattr(back, name), strict=True):
-            np.testing.assert_array_equal(mine, theirs)
-    np.testing.assert_array_equal(back.concentration, result.concentration)
-    assert same_labels(result, back)
-
-
-def test_labels_keep_the_users_values_in_the_table() -> None:
-    result = make_result(25, labels="integer", classify=True)
-    assert result.labels is not None
-    assert result.prediction is not None
-    table = nodes_table(result)
-    assert table.column("label").to_pylist() == result.labels.values()
-    assert table.column("prediction").to_pylist() == result.prediction.values()
-    multi = make_result(25, labels="multi")
-    assert multi.labels is not None
-    assert None in multi.labels.values()
-    assert nodes_table(multi).column("label").to_pylist() == multi.labels.values()
-
-
-def test_hostile_ids_survive_the_table() -> None:
-    result = make_result(len(HOSTILE), ids=HOSTILE)
-    assert nodes_table(result).column("id").to_pylist() == HOSTILE
 
 
 def test_layers_are_slices_of_the_embedding() -> None:
@@ -109,7 +62,7 @@ def test_validate_refuses_what_does_not_fit_together() -> None:
         "embedding": {"layer_dims": (4, 5)},
         "confidence": {"confidence": np.full(10, np.nan, dtype=np.float32)},
         "evidence": {"evidence": result.evidence[:1]},
-        "at least one level": {"memberships": []},
+        "0 levels of memberships": {"memberships": []},
     }
     for words, change in cases.items():
         with pytest.raises(InputError, match=words):

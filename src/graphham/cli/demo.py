@@ -47,7 +47,10 @@ def demo(
     )
     graph = read_and_report(screen, "cora", GraphOptions())
     replaces = _check_earlier(place, graph)
-    run = fit_and_report(screen, graph, config, place, overwrite=replaces)
+    from graphham.methods.graphham import GraphHAM
+
+    model = GraphHAM.from_config(config)
+    run = fit_and_report(screen, model, graph, place, overwrite=replaces)
     _show(screen, run, graph)
     _write_report(screen, run)
 

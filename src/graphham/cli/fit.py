@@ -5,30 +5,25 @@ from __future__ import annotations
 import io
 import sys
 import time
-import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from graphham.cli.failures import StoppedError
+from graphham.cli.fit_settings import Flags, Settings, check_begun, wanted_fit
 from graphham.cli.options import (
-    DirectedOption,
-    FeaturesOption,
+    NO_OPTIONS,
     GraphArgument,
     GraphOptions,
-    IdOption,
-    IsolatedOption,
-    LabelsOption,
-    SourceOption,
-    TargetOption,
-    WeightOption,
     open_graph,
+    takes_graph_options,
 )
 from graphham.errors import InputError
 
 if TYPE_CHECKING:
     from graphham.graph.graph import Graph
+    from graphham.methods.base import Method
     from graphham.results.run_folder import Run
     from graphham.system.console import Screen
 
@@ -36,6 +31,7 @@ _RUN = "The run folder"
 _MODEL = "Model and training"
 
 
+@takes_graph_options()
 def fit(
     graph: GraphArgument,
     out: Annotated[
@@ -65,14 +61,7 @@ def fit(
             help="Another method than GraphHAM, such as asp2vec; 'graphham methods' lists them.",
         ),
     ] = None,
-    features: FeaturesOption = None,
-    labels: LabelsOption = None,
-    id_column: IdOption = None,
-    source: SourceOption = None,
-    target: TargetOption = None,
-    weight: WeightOption = None,
-    directed: DirectedOption = False,
-    isolated: IsolatedOption = False,
+    options: GraphOptions = NO_OPTIONS,
     groups: Annotated[
         str | None,
         typer.Option(
@@ -177,62 +166,25 @@ def fit(
       graphham fit cora --method asp2vec --set aspects=3 --out runs/aspects
       graphham fit edges.csv --method gne --tree tree.json --out runs/spheres
     """
-    from graphham.config.settings import make_config
-
     if resume and overwrite:
         raise InputError("--resume continues a run and --overwrite replaces it; give one of them")
-    options = GraphOptions(features, labels, id_column, source, target, weight, directed, isolated)
-    from graphham.cli.other_methods import asked_method, fit_other, preset_of
-
-    name = asked_method(method, config)
-    if not name.startswith("graphham"):
-        given_options = {
-            "--groups": groups,
-            "--preset": preset,
-            "--device": device,
-            "--workers": workers,
-            "--processes": processes,
-            "--resume": resume or None,
-        }
-        asked = {"dim": dim, "epochs": epochs, "seed": seed, "tree": tree}
-        fit_other(
-            name,
-            graph,
-            options,
-            out=out,
-            task=task,
-            unused=given_options,
-            config=config,
-            settings={**parse_settings(settings or []), **_known(asked)},
-            overwrite=overwrite,
-            quiet=quiet,
-        )
-        return
-    if tree is not None:
-        raise InputError(
-            "--tree is for the methods gne and spacene; GraphHAM finds its groups by itself"
-        )
-    preset, fixed = preset_of(name, preset)
-    given = [
-        read_settings(config) if config is not None else {},
-        parse_settings(settings or []),
-        {
-            "preset": preset,
-            "task": task,
-            "groups": parse_groups(groups),
-            "dim": dim,
-            "train.epochs": epochs,
-            "seed": seed,
-            "device": device,
-            "train.workers": workers,
-        },
-        fixed,
-    ]
-    chosen = make_config(*given)
-    check_device(chosen.device)
+    flags = Flags(
+        task=task,
+        groups=groups,
+        dim=dim,
+        epochs=epochs,
+        seed=seed,
+        preset=preset,
+        tree=tree,
+        device=device,
+        workers=workers,
+        processes=processes,
+        resume=resume or None,
+    )
+    wanted = wanted_fit(method, config, settings or [], flags)
     # Refused before the graph is read: that may take minutes.
     if out is not None:
-        _check_place(Path(out), resume, overwrite, given)
+        _check_place(Path(out), resume, overwrite, wanted.given)
 
     from graphham.cli.processes import die_with_parent, is_child, is_first, run_processes
 
@@ -243,10 +195,14 @@ def fit(
     from graphham.system.console import Screen
 
     screen = Screen(quiet) if is_first() else Screen(True, io.StringIO())
-    opened = read_and_report(screen, graph, options, parts=True)
-    place = Path(out) if out is not None else Path("runs") / (opened.name or "graph")
-    _check_place(place, resume, overwrite, given)
-    run = fit_and_report(screen, opened, chosen, place, resume=resume, overwrite=overwrite)
+    opened = read_and_report(screen, graph, options, parts=wanted.is_graphham)
+    name = opened.name or "graph"
+    usual = Path("runs") / (name if wanted.is_graphham else f"{name}-{wanted.name}")
+    place = usual if out is None else Path(out)
+    _check_place(place, resume, overwrite, wanted.given)
+    run = fit_and_report(
+        screen, wanted.make(), opened, place, task=wanted.task, resume=resume, overwrite=overwrite
+    )
     if run.summary.get("status") == "interrupted":
         screen.remark(
             f"stopped early, so {run.path} holds the best state so far; "
@@ -262,84 +218,6 @@ def fit(
             f"python: import graphham as gh; model = gh.load({str(run.path)!r})",
         ],
     )
-
-
-def _known(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}
-
-
-def parse_groups(text: str | None) -> tuple[int, ...] | None:
-    """Read ``12,5`` as the groups of each level."""
-    if text is None:
-        return None
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise InputError(
-            f"--groups {text!r} is not a list of whole numbers; write it like 12,5"
-        ) from None
-
-
-def parse_settings(pairs: list[str]) -> dict[str, Any]:
-    """Read ``name=value`` pairs; values are TOML, and plain words are text."""
-    found: dict[str, Any] = {}
-    for pair in pairs:
-        name, sign, value = pair.partition("=")
-        if not sign or not name.strip():
-            raise InputError(f"--set {pair!r} is not NAME=VALUE; write it like train.lr=0.005")
-        try:
-            found[name.strip()] = tomllib.loads(f"value = {value}")["value"]
-        except tomllib.TOMLDecodeError:
-            found[name.strip()] = value.strip()
-    return found
-
-
-def check_device(name: str) -> None:
-    """Refuse a device that torch does not know or that this machine does not have."""
-    if name == "cpu":
-        return  # do not load torch to learn what everybody has
-    import torch
-
-    try:
-        torch.zeros(1, device=name)
-    except (RuntimeError, AssertionError, NotImplementedError):
-        raise InputError(
-            f"the device {name!r} cannot be used here; leave --device out to compute on the cpu"
-        ) from None
-
-
-def read_settings(path: str | Path) -> dict[str, Any]:
-    """Read settings from TOML; what a run's ``config.toml`` says about its graph is no setting."""
-    from graphham.config.settings import read_config
-
-    return {name: value for name, value in read_config(path).items() if name != "graph"}
-
-
-def check_settings_kept(out: Path, given: list[dict[str, Any]]) -> None:
-    """Refuse to resume a run with other settings than it was started with."""
-    from graphham.config.settings import make_config
-
-    partial = out.with_name(f"{out.name}.partial")
-    begun = next((f for f in (partial, out) if (f / "config.toml").is_file()), None)
-    if begun is None:
-        return  # there is nothing to resume, and whoever opens the run says so
-    kept = read_settings(begun / "config.toml")
-    before, after = (_flat(make_config(kept, *more).to_dict()) for more in ([], given))
-    for name, value in after.items():
-        if before.get(name) != value:
-            raise InputError(
-                f"a resumed run keeps its settings, but {name} was {before.get(name)!r} and is "
-                f"now {value!r}; leave it out, or start a new run with another --out"
-            )
-
-
-def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for name, value in values.items():
-        flat |= (
-            _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
-        )
-    return flat
 
 
 def read_and_report(
@@ -358,39 +236,52 @@ def read_and_report(
 
 def fit_and_report(
     screen: Screen,
+    method: Method,
     graph: Graph,
-    config: Any,
     out: Path,
     *,
+    task: str | None = None,
     resume: bool = False,
     overwrite: bool = False,
 ) -> Run:
     """Fit, show the progress, and say what came out and where it is."""
     from graphham.cli.processes import joined_job
-    from graphham.methods.fitting import fit_to_run
     from graphham.system.console import TrainingProgress, clock, group_lines
 
     begin = time.monotonic()
-    with joined_job(config.device) as ranks, TrainingProgress(screen) as progress:
-        run = fit_to_run(
-            graph, config, out, resume=resume, overwrite=overwrite, listener=progress, ranks=ranks
+    device = str(getattr(method, "device", "cpu"))
+    with joined_job(device) as ranks, TrainingProgress(screen) as progress:
+        run = method.fit_to_run(
+            graph,
+            out,
+            task=task,
+            resume=resume,
+            overwrite=overwrite,
+            listener=progress,
+            ranks=ranks,
         )
-    screen.say("Groups", group_lines(run.summary["hierarchy"]))
+    if run.has_groups:
+        screen.say("Groups", group_lines(run.summary["hierarchy"]))
+    validation = run.summary["training"]["validation"]
+    if run.config.get("task") == "classify" and validation is not None:
+        screen.say("Classes", f"right on {validation:.1%} of the validation nodes")
+    files = sorted({*run.summary["files"], "summary.json"})
+    half = (len(files) + 1) // 2
     screen.say(
         "Wrote",
         [
             f"{run.path} in {clock(time.monotonic() - begin)}",
-            "embedding.npy  nodes.parquet  groups.parquet  hierarchy.json  model.safetensors",
-            "config.toml  metrics.jsonl  summary.json",
+            "  ".join(files[:half]),
+            "  ".join(files[half:]),
         ],
     )
     return run
 
 
-def _check_place(out: Path, resume: bool, overwrite: bool, given: list[dict[str, Any]]) -> None:
+def _check_place(out: Path, resume: bool, overwrite: bool, given: list[Settings]) -> None:
     if resume:
-        check_settings_kept(out, given)
-    if out.exists() and not (resume or overwrite):
-        raise InputError(
-            f"the run folder {out} exists already; choose another --out or give --overwrite"
-        )
+        check_begun(out, given)
+        return
+    from graphham.results.run_places import check_place
+
+    check_place(out, overwrite)

@@ -9,18 +9,12 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import typer
 
 from graphham.cli.options import (
-    DirectedOption,
-    FeaturesOption,
+    NO_OPTIONS,
     GraphOptions,
-    IdOption,
-    IsolatedOption,
-    LabelsOption,
-    SourceOption,
-    TargetOption,
-    WeightOption,
     attach_tables,
     open_graph,
     refuse_existing,
+    takes_graph_options,
 )
 from graphham.errors import InputError
 
@@ -42,17 +36,11 @@ GraphsArgument = Annotated[
 ]
 
 
+@takes_graph_options()
 def ingest(
     graph: GraphsArgument,
     out: Annotated[str, typer.Option("--out", metavar="STORE", help="Folder to write.")],
-    features: FeaturesOption = None,
-    labels: LabelsOption = None,
-    id_column: IdOption = None,
-    source: SourceOption = None,
-    target: TargetOption = None,
-    weight: WeightOption = None,
-    directed: DirectedOption = False,
-    isolated: IsolatedOption = False,
+    options: GraphOptions = NO_OPTIONS,
     memory_gib: Annotated[
         float,
         typer.Option(
@@ -84,7 +72,6 @@ def ingest(
     from graphham.system.console import Screen
 
     screen = Screen()
-    options = GraphOptions(features, labels, id_column, source, target, weight, directed, isolated)
     refuse_taken(place.expanduser(), overwrite)
     written = _write(screen, graph, options, place.expanduser(), overwrite, memory_gib)
     size = sum(file.stat().st_size for file in written.iterdir())
@@ -145,7 +132,7 @@ def _is_edges(name: str) -> bool:
 
 
 def _is_ours(folder: Path) -> bool:
-    return any((folder / name).is_file() for name in ("store.json", "hierarchy.json"))
+    return any((folder / name).is_file() for name in ("store.json", "summary.json"))
 
 
 class IngestProgress:
@@ -283,12 +270,15 @@ def _show_run(screen: Screen, folder: Path) -> None:
     screen.say(
         "Run",
         [
-            f"{run.path} ({status}), task {config.get('task', 'embed')}, seed "
+            f"{run.path} ({status}), method {run.method}, task {config.get('task', 'embed')}, seed "
             f"{config.get('seed', 0)}, made by graphham {run.summary['graphham_version']}",
             f"{about['name']}: {about['nodes']:,} nodes, {about['edges']:,} edges, "
             f"{about['features']:,} features",
         ],
     )
+    if not run.has_groups:
+        screen.say("Vectors", f"{run.embedding.shape[1]} numbers per node; no groups")
+        return
     screen.say("Groups", group_lines(run.summary["hierarchy"]))
     drop = [n for n in run.groups.column_names if n.startswith(("typical_", "boundary_"))]
     screen.say("Tree", tree_lines(run.groups.drop_columns(drop).to_pylist()))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
@@ -93,6 +96,18 @@ IsolatedOption = Annotated[
 ]
 
 
+_OPTIONS = {
+    "features": FeaturesOption,
+    "labels": LabelsOption,
+    "id_column": IdOption,
+    "source": SourceOption,
+    "target": TargetOption,
+    "weight": WeightOption,
+    "directed": DirectedOption,
+    "isolated": IsolatedOption,
+}
+
+
 @dataclass(frozen=True)
 class GraphOptions:
     """How the user wants a graph to be read; see :func:`graphham.io.read_graph`."""
@@ -117,6 +132,44 @@ class GraphOptions:
         return next((name for name, value in given.items() if value), None)
 
 
+# The default of a command's ``options``; the decorator below always gives them.
+NO_OPTIONS = GraphOptions()
+
+
+def takes_graph_options(*left_out: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command all options for reading a graph; it gets them as one ``options``.
+
+    They stand in the command's help where ``options`` stands among its parameters.
+
+    Args:
+        *left_out: Fields of :class:`GraphOptions` that the command does not offer.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        hints = get_type_hints(command, include_extras=True)
+        added = {name: kind for name, kind in _OPTIONS.items() if name not in left_out}
+
+        @functools.wraps(command)
+        def run(**given: Any) -> None:
+            options = GraphOptions(**{name: given.pop(name) for name in added})
+            command(options=options, **given)
+
+        parameters: list[inspect.Parameter] = []
+        for parameter in inspect.signature(command).parameters.values():
+            if parameter.name != "options":
+                parameters.append(parameter.replace(annotation=hints[parameter.name]))
+                continue
+            for name, kind in added.items():
+                default = GraphOptions.__dataclass_fields__[name].default
+                made = inspect.Parameter(name, parameter.kind, default=default, annotation=kind)
+                parameters.append(made)
+        run.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": None}
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        return run
+
+    return decorate
+
+
 def open_graph(source: str, options: GraphOptions, parts: bool = False) -> Graph:
     """Open a dataset, a store or an edge file, and attach the features and labels given.
 
@@ -125,42 +178,21 @@ def open_graph(source: str, options: GraphOptions, parts: bool = False) -> Graph
         options: How to read it.
         parts: Whether this process's part of a split store will do.
     """
-    from graphham.datasets import CATALOG, load_dataset
+    from graphham.datasets.open_source import as_graph, source_kind
 
+    kind = source_kind(source)
     refused = options.first_edge_option()
-    if source in CATALOG:
-        _refuse(refused, f"{source!r} is a dataset")
-        return attach_tables(load_dataset(source), options)
-    path = Path(source).expanduser()
-    if not path.exists() and not any(sign in source for sign in "/\\.:~"):
-        try:
-            load_dataset(source)  # not a known name: it raises, with the nearest known one
-        except InputError as error:
-            raise InputError(f"there is no file {source!r} and {error}") from None
-    if (path / "hierarchy.json").is_file():
-        raise InputError(f"{path} is a run folder, not a graph; give what the run was fitted on")
-    from graphham.graph.store import MANIFEST, holds_parts, open_store
-
-    if holds_parts(path):
-        from graphham.graph.store_parts import open_part
-
-        _refuse(refused, f"{path} is a split store")
-        if not parts:
-            raise InputError(f"{path} is a split store; only a fit of GraphHAM itself reads it")
-        if options.features or options.labels:
-            raise InputError(
-                f"{path} is a split store, which keeps its features and labels; leave --features "
-                f"and --labels out, or ingest the graph with them and split it again"
-            )
-        job = (int(os.environ.get(name, default)) for name, default in _JOB)
-        return open_part(path, *job)
-    if (path / MANIFEST).is_file():
-        _refuse(refused, f"{path} is a store")
-        return attach_tables(open_store(path), options)
+    if kind != "file" and refused is not None:
+        what = {"dataset": "dataset", "store": "store", "parts": "split store"}[kind]
+        raise InputError(f"{refused} only applies to edge files, but {source} is a {what}")
+    if kind == "parts":
+        return _open_part(source, options, parts)
+    if kind != "file":
+        return attach_tables(as_graph(source), options)
     from graphham.io import read_graph
 
     graph = read_graph(
-        path,
+        Path(source).expanduser(),
         source=options.source,
         target=options.target,
         weight=options.weight,
@@ -169,9 +201,19 @@ def open_graph(source: str, options: GraphOptions, parts: bool = False) -> Graph
     return attach_tables(graph, options)
 
 
-def _refuse(option: str | None, because: str) -> None:
-    if option is not None:
-        raise InputError(f"{option} only applies to edge files, but {because}; leave it out")
+def _open_part(source: str, options: GraphOptions, parts: bool) -> Graph:
+    """Open this process's part of a split store."""
+    from graphham.graph.store_parts import open_part
+
+    if not parts:
+        raise InputError(f"{source} is a split store; only a fit of GraphHAM itself reads it")
+    if options.features or options.labels:
+        raise InputError(
+            f"{source} is a split store, which keeps its features and labels; leave --features "
+            f"and --labels out, or ingest the graph with them and split it again"
+        )
+    job = (int(os.environ.get(name, default)) for name, default in _JOB)
+    return open_part(Path(source).expanduser(), *job)
 
 
 def attach_tables(graph: Graph, options: GraphOptions) -> Graph:

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from graphham.errors import InputError
 from graphham.graph.graph import Graph
-from graphham.graph.store import is_store, open_store
+from graphham.graph.store import MANIFEST, holds_parts, open_store
 from graphham.io.adapters import from_networkx, from_pyg
 from graphham.io.array_edges import edges_of_matrix
 from graphham.io.features import attach_features
@@ -70,17 +70,36 @@ def _convert(obj: Any, directed: bool | None) -> Graph:
     )
 
 
-def _from_path(source: str | os.PathLike[str], directed: bool) -> Graph:
+def source_kind(source: str | os.PathLike[str]) -> str:
+    """Tell what a name stands for: ``dataset``, ``store``, ``parts`` (of a store) or ``file``.
+
+    A dataset's name wins over a file of that name, which ``./cora`` still reaches.
+
+    Raises:
+        InputError: It is neither a dataset nor a path, or the folder of a run.
+    """
+    from graphham.datasets import CATALOG, load_dataset
+
+    path = Path(source).expanduser()
     if isinstance(source, str):
-        from graphham.datasets import CATALOG, load_dataset
-
-        # A dataset's name wins over a file of that name, which "./cora" still reaches.
         if source in CATALOG:
-            return load_dataset(source)
-        if not Path(source).expanduser().exists() and _looks_like_name(source):
-            return load_dataset(source)  # unknown: it raises with the nearest known name
-    return open_store(source) if is_store(source) else read_graph(source, directed=directed)
+            return "dataset"
+        if not path.exists() and not any(sign in source for sign in "/\\.:~"):
+            try:
+                load_dataset(source)  # not a known name: it raises, with the nearest known one
+            except InputError as error:
+                raise InputError(f"there is no file {source!r} and {error}") from None
+    if any((path / name).is_file() for name in ("hierarchy.json", "summary.json")):
+        raise InputError(f"{path} is a run folder, not a graph; give what the run was fitted on")
+    if holds_parts(path):
+        return "parts"
+    return "store" if (path / MANIFEST).is_file() else "file"
 
 
-def _looks_like_name(text: str) -> bool:
-    return not any(sign in text for sign in "/\\.:~")
+def _from_path(source: str | os.PathLike[str], directed: bool) -> Graph:
+    from graphham.datasets import load_dataset
+
+    kind, path = source_kind(source), Path(source).expanduser()
+    if kind == "dataset":
+        return load_dataset(str(source))
+    return read_graph(path, directed=directed) if kind == "file" else open_store(path)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from graphham.config.presets import merge
 from graphham.errors import InputError
 
 if TYPE_CHECKING:
@@ -82,13 +83,3 @@ def choose(
     assert best is not None
     total = sum(one["seconds"] for one in tried)
     return Choice(best.method, best.settings, best.validation, tried, total)
-
-
-def merge(fixed: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """Put ``more`` on top of ``fixed``; dictionaries inside are merged, not replaced."""
-    merged = dict(fixed)
-    for name, value in more.items():
-        both = merged.get(name)
-        is_nested = isinstance(both, Mapping) and isinstance(value, Mapping)
-        merged[name] = {**both, **value} if is_nested else value  # type: ignore[dict-item]
-    return merged

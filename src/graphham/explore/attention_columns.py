@@ -69,7 +69,7 @@ class AttentionCache:
         if self._view.graph is None:
             return "The run does not keep its graph; start the explorer with --graph."
         if "model" not in self._view.run.summary:
-            return "The run holds no model, so there are no attentions to show."
+            return f"The method {self._view.run.method} has no attentions to show."
         needed = attention_bytes(self._view.run, self._view.graph)
         if needed > _MEMORY_SHARE * _machine_bytes():
             return (

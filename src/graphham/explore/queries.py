@@ -19,7 +19,7 @@ from graphham.explore.attention_columns import AttentionCache
 from graphham.explore.binary_columns import pack
 from graphham.explore.selection import attribute_rows, selected_rows
 from graphham.readout.neighbors import nearest_to
-from graphham.report.palette import CONCENTRATION_SCALE, UNKNOWN
+from graphham.report.palette import BASE, CONCENTRATION_SCALE, UNKNOWN
 from graphham.report.view import RunView
 from graphham.results.describe import feature_name, features_of
 from graphham.results.projection import NodeMap, pca_map, read_map, run_map
@@ -105,7 +105,7 @@ class Explorer:
     def overview(self) -> dict[str, Any]:
         """Return what the page needs before any node: groups, flows, labels, counts."""
         view = self.view
-        tree, run = view.tree, view.run
+        run = view.run
         levels = [
             [self._group_info(g) for g in view.groups if g["level"] == level]
             for level in range(1, view.num_levels + 1)
@@ -115,15 +115,16 @@ class Explorer:
             "numNodes": view.num_nodes,
             "numEdges": int(run.summary.get("graph", {}).get("edges", 0)),
             "levels": levels,
-            "flows": [tree.flows(i, i + 1).tolist() for i in range(1, view.num_levels)],
+            "flows": [view.tree.flows(i, i + 1).tolist() for i in range(1, view.num_levels)],
             "labels": [
                 {"name": n, "color": c}
                 for n, c in zip(view.label_names, view.label_colors, strict=True)
             ],
             "map": {"note": self.layout.note, "isFinal": self.map_is_final},
             "isLarge": self.is_large,
-            "firm": view.concentration_percentiles,
-            "colors": {"unknown": UNKNOWN, "firm": CONCENTRATION_SCALE},
+            "method": run.method,
+            "firm": view.concentration_percentiles if view.result.memberships else None,
+            "colors": {"unknown": UNKNOWN, "plain": BASE[0], "firm": CONCENTRATION_SCALE},
             "attentionNote": self.attention.unavailable_reason,
             "nesting": run.summary.get("hierarchy", {}).get("nesting_evidence"),
         }
@@ -207,7 +208,7 @@ class Explorer:
             "title": titles,
             "groups": [g[picked].tolist() for g in view.result.groups],
             "label": view.label_codes[picked].tolist(),
-            "firm": [float(v) for v in view.result.concentration[picked]],
+            "firm": view.concentrations(picked),
             "x": [float(v) for v in self.layout.xy[picked, 0]],
             "y": [float(v) for v in self.layout.xy[picked, 1]],
         }
@@ -279,12 +280,13 @@ class Explorer:
             "row": rows.astype(np.uint32),
             "x": xy[rows, 0],
             "y": xy[rows, 1],
-            "firm": view.result.concentration[rows],
             "label": view.label_codes[rows],
             "id": ids,
         }
         for level, codes in enumerate(view.result.groups, 1):
             columns[f"group{level}"] = codes[rows]
+        if view.result.memberships:
+            columns["firm"] = view.result.concentration[rows]
         if view.titles is not None:
             columns["title"] = titles
         return pack(columns, {**meta, "isFinal": self.map_is_final, "note": self.layout.note})

@@ -52,7 +52,7 @@ def selected_rows(
 def group_rows(view: RunView, key: str) -> npt.NDArray[np.int64]:
     """Return the rows of a group, named as the page does: ``2-5`` is group 5 of level 2."""
     level, _, group = key.partition("-")
-    counts = view.tree.group_counts
+    counts = view.result.group_counts
     if not (level.isdecimal() and group.isdecimal() and 1 <= int(level) <= len(counts)):
         raise InputError(f"there is no group {key[:40]!r}")
     if int(group) >= counts[int(level) - 1]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, NoReturn, TypeAlias
 
@@ -259,6 +260,10 @@ class Graph:
 
     def fingerprint(self) -> str:
         """Return a short hash of structure and features, by which a run knows its graph again."""
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
         if self.part is not None:
             return self.part.whole
         digest = hashlib.blake2b(digest_size=16)

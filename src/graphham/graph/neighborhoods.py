@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     import torch
 
     from graphham.graph.graph import Graph
+
+
+# Not a field of the graph: a graph that is copied or sent elsewhere leaves its blocks behind.
+_FULL_BLOCKS: WeakKeyDictionary[Graph, dict[bool, Block]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,8 +104,16 @@ class Block:
         """Return the block of the whole graph: every node attends to all its neighbours.
 
         In a weighted graph the self edge carries the mean weight of the node's other edges, so that
-        its share does not depend on the unit of the weights.
+        its share does not depend on the unit of the weights. A graph's block is made once and kept
+        as long as the graph.
         """
+        kept = _FULL_BLOCKS.setdefault(graph, {})
+        if self_edge not in kept:
+            kept[self_edge] = cls._make_full(graph, self_edge)
+        return kept[self_edge]
+
+    @classmethod
+    def _make_full(cls, graph: Graph, self_edge: bool) -> Block:
         graph.require_whole()
         if graph.num_nodes >= 2**31:
             raise InputError(

@@ -8,27 +8,9 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-_HOMES = {
-    "AdamicAdar": "untrained",
-    "Asp2Vec": "asp2vec",
-    "CommonNeighbors": "untrained",
-    "DeepMinCut": "deepmincut",
-    "DeepMinCutFeatures": "deepmincut",
-    "DeepWalk": "deepwalk",
-    "GAT": "gat",
-    "GNE": "gne",
-    "GraphHAMMethod": "ham",
-    "GraphSAGE": "sage",
-    "GraphSTONE": "graphstone",
-    "HGCN": "hgcn",
-    "LogisticRegression": "linear",
-    "MLP": "linear",
-    "Method": "base",
-    "PlainFeatures": "untrained",
-    "SmoothedFeatures": "untrained",
-    "SmoothedRegression": "linear",
-    "SpaceNE": "spacene",
-}
+from graphham.methods.registry import class_modules
+
+_HOMES = {**class_modules(), "Method": "base"}
 
 __all__ = sorted(_HOMES)
 

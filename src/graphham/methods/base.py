@@ -1,126 +1,72 @@
-"""The one shape of every method: settings in, ``fit`` a graph, vectors and class scores out."""
+"""The one shape of every method: settings in, ``fit`` a graph, vectors, groups and classes out."""
 
 from __future__ import annotations
 
-import inspect
+import numbers
+import platform
 import time
 from collections.abc import Mapping
-from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from graphham.datasets.open_source import as_graph
 from graphham.errors import InputError
-from graphham.graph.graph import Graph, Labels
+from graphham.graph.graph import Graph
 from graphham.graph.ids import NodeIds
-from graphham.results.result import refuse_not_finite
-from graphham.training.multilabel import ranked_micro_f1
+from graphham.methods.fit_request import FitRequest, Rows
+from graphham.methods.fitted_model import FittedModel
+from graphham.methods.link_cosines import cosines
+from graphham.results.result import FitResult, Floats, predicted, refuse_not_finite
+from graphham.results.run_folder import Run
+from graphham.results.run_places import check_place
+from graphham.results.run_writer import graph_facts
+from graphham.system.peak_memory import peak_memory
+from graphham.version import __version__
 
 if TYPE_CHECKING:
+    from graphham.parallel.ranks import Ranks
     from graphham.training.trainer import Listener
 
-Floats = npt.NDArray[np.float32]
-Rows = npt.NDArray[np.int64]
+__all__ = ["SEARCH_BUDGET", "FitRequest", "Floats", "Method", "Rows", "cosines"]
 
 # Every method may try this many settings on validation data, so that none wins by being tuned more.
 SEARCH_BUDGET = 4
-_PAIRS_AT_ONCE = 1 << 16
 _USUAL_RATE = 0.01  # of a method that chooses its learning rate itself
+# Finer levels are no groups to look at, and tables between levels grow with their product.
+_MOST_GROUPS = 1000
 
 
-class Method:
+class Method(FittedModel):
     """A way to embed or classify the nodes of a graph; scikit-learn's conventions hold.
 
-    A subclass stores its settings in ``__init__`` (keyword-only, nothing else happens there) and
-    does the work in :meth:`_fit`. Task ``"embed"`` hands it a graph without labels, so it cannot
-    read them; task ``"classify"`` may read the labels of ``train_rows`` and ``validation_rows``.
+    A subclass stores its settings in ``__init__`` (nothing else happens there) and does the work
+    in :meth:`_fit`. Task ``"embed"`` hands it a graph without labels, so it cannot read them; task
+    ``"classify"`` may read the labels of ``train_rows`` and ``validation_rows``.
 
     Args:
         seed: Decides every random draw.
         dim: Width of the embedding.
-
-    Attributes:
-        embedding_: ``(num_nodes, dim)`` float32; rows follow ``ids_``.
-        class_scores_: ``(num_nodes, num_classes)`` float32, the largest being the predicted class
-            (or per-label scores for multi-label graphs); ``None`` after ``embed``.
-        classes_: The label values behind the columns of ``class_scores_``.
-        validation_: Score on ``validation_rows`` that early stopping and tuning may look at.
-        levels_: ``(num_nodes,)`` int32 groups per level, fine first, where the method finds any.
-        cost_: ``seconds`` of the fit and ``peak_memory_bytes`` of the process.
-        history_: One record of numbers per epoch.
-        ids_: The user's ids in row order.
     """
 
-    name: ClassVar[str] = ""
-    summary: ClassVar[str] = ""
     tasks: ClassVar[frozenset[str]] = frozenset()
     # Whether classify changes the vectors too; see LabelFreeMethod.
     reads_labels: ClassVar[bool] = True
-
-    embedding_: Floats
-    class_scores_: Floats | None
-    classes_: tuple[Any, ...]
-    validation_: float | None
-    levels_: list[npt.NDArray[np.int32]] | None
-    cost_: dict[str, float]
-    history_: list[dict[str, Any]]
-    ids_: NodeIds
 
     def __init__(self, *, seed: int = 0, dim: int = 128) -> None:
         self.seed = seed
         self.dim = dim
 
-    @classmethod
-    def setting_defaults(cls) -> dict[str, Any]:
-        """Return every argument of the constructor with its default, the general ones first."""
-        found: list[dict[str, Any]] = []
-        for kind in cls.__mro__:
-            if "__init__" not in vars(kind):
-                continue
-            parameters = inspect.signature(vars(kind)["__init__"]).parameters.values()
-            found.append({p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY})
-            # A subclass that only adds settings passes the others on as **settings.
-            if all(p.kind is not p.VAR_KEYWORD for p in parameters):
-                break
-        return {name: value for one in reversed(found) for name, value in one.items()}
-
-    @classmethod
-    def setting_kinds(cls) -> dict[str, str]:
-        """Return what each setting may be, as the constructor's annotations say."""
-        found: dict[str, str] = {}
-        for kind in cls.__mro__:
-            if "__init__" in vars(kind):
-                for p in inspect.signature(vars(kind)["__init__"]).parameters.values():
-                    found.setdefault(p.name, str(p.annotation))
-        return {name: found[name] for name in cls.setting_defaults()}
-
-    @classmethod
-    def setting_names(cls) -> list[str]:
-        """Return the names of the constructor's arguments."""
-        return list(cls.setting_defaults())
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the settings by name."""
-        return {name: getattr(self, name) for name in self.setting_names()}
-
-    def set_params(self, **params: Any) -> Self:
-        """Change settings by name; return self."""
-        for name, value in params.items():
-            if name not in self.setting_names():
-                raise InputError(
-                    f"the method {self.name} has no setting {name!r}; "
-                    f"it takes {', '.join(self.setting_names())}"
-                )
-            setattr(self, name, value)
-        return self
-
     def fit(
         self,
         graph: Any,
+        y: Any = None,
         *,
-        task: str = "embed",
+        features: Any = None,
+        task: str | None = None,
         train_rows: Any = None,
         validation_rows: Any = None,
         listener: Listener | None = None,
@@ -128,8 +74,12 @@ class Method:
         """Fit to a graph and forget any earlier fit.
 
         Args:
-            graph: A :class:`Graph` or anything :func:`graphham.as_graph` takes.
-            task: ``"embed"`` never reads labels; ``"classify"`` learns to predict them.
+            graph: A :class:`Graph`, a dataset name, a file or store, a table of edges, a NetworkX
+                graph, a SciPy matrix or PyG ``Data``.
+            y: Labels that replace the graph's own, in any form ``attach_labels`` takes.
+            features: Features that replace the graph's own.
+            task: ``"embed"`` never reads labels; ``"classify"`` learns to predict them. What the
+                method does by itself when not given.
             train_rows: Rows whose labels may be trained on; all known ones when not given.
             validation_rows: Rows whose labels decide early stopping and settings; a tenth of the
                 training rows when not given.
@@ -139,37 +89,91 @@ class Method:
             InputError: The graph, the task and the rows do not fit together.
         """
         began = time.perf_counter()
-        work = self._checked(graph, task)
-        if task == "embed":
-            # Without the labels nothing below can look at them by mistake.
-            work = replace(work, labels=None, splits={})
-            training = validation = None
-        else:
-            training = checked_rows(train_rows, work, "train_rows")
-            validation = checked_rows(validation_rows, work, "validation_rows")
-            check_apart(training, validation)
+        asked = self._checked_task(self._usual_task() if task is None else task)
+        given = as_graph(graph, features=features, labels=y)
+        request = FitRequest.checked(given, asked, train_rows, validation_rows, listener)
         self.class_scores_, self.validation_, self.levels_ = None, None, None
-        self.classes_ = work.labels.classes if work.labels is not None else ()
+        self.classes_ = () if request.graph.labels is None else request.graph.labels.classes
         self.history_ = []
-        self._fit(work, task, training, validation, listener)
-        self._refuse_not_finite(work.ids)
-        self.ids_ = work.ids
-        self.cost_ = {
-            "seconds": time.perf_counter() - began,
-            "peak_memory_bytes": float(peak_memory()),
-        }
+        self._folder, self._status = None, "complete"
+        self._fit(request)
+        self._finish(request, time.perf_counter() - began)
         return self
 
-    def _fit(
+    def fit_to_run(
         self,
         graph: Graph,
-        task: str,
-        train_rows: Rows | None,
-        validation_rows: Rows | None,
-        listener: Listener | None,
-    ) -> None:
+        out: str | Path,
+        *,
+        task: str | None = None,
+        resume: bool = False,
+        overwrite: bool = False,
+        listener: Listener | None = None,
+        ranks: Ranks | None = None,
+    ) -> Run:
+        """Fit a graph and write the run folder.
+
+        Args:
+            graph: The graph.
+            out: The run folder; must not exist unless resumed or overwritten.
+            task: As for :meth:`fit`.
+            resume: Go on with an unfinished run; only GraphHAM can.
+            overwrite: Replace a run of any method.
+            listener: Who hears about progress.
+            ranks: The processes that fit together; only GraphHAM can use several.
+        """
+        if resume or (ranks is not None and ranks.count > 1):
+            raise InputError(f"the method {self.name} is fitted in one go by one process")
+        check_place(out, overwrite)  # before the work, which may take hours
+        return self.fit(graph, task=task, listener=listener).save(out, overwrite)
+
+    def fit_transform(self, graph: Any, y: Any = None, **fit_params: Any) -> Floats:
+        """Fit to a graph and return its embedding."""
+        return self.fit(graph, y, **fit_params).embedding_
+
+    def _fit(self, request: FitRequest) -> None:
         """Do the work: set ``embedding_`` and whatever else the task asks for."""
         raise NotImplementedError
+
+    def _finish(self, request: FitRequest, seconds: float) -> None:
+        """Gather what :meth:`_fit` left as result and summary."""
+        self._refuse_not_finite(request.graph.ids)
+        self._graph, self._fitted_task = request.given, request.task
+        self._take(self._make_result(request))
+        self.summary_ = self._make_summary(request, seconds)
+        self.cost_ = self.summary_["cost"]
+
+    def _make_result(self, request: FitRequest) -> FitResult:
+        """Return what the fit says about the nodes, for the run folder and everyone who looks."""
+        prediction = confidence = None
+        scores, known = self.class_scores_, request.graph.labels
+        if scores is not None and known is not None:
+            prediction, confidence = predicted(scores, known.classes, known.is_multi)
+        return FitResult(
+            ids=request.graph.ids,
+            embedding=self.embedding_,
+            layer_dims=(self.embedding_.shape[1],),
+            groups=[c for c in self.levels_ or [] if int(c.max(initial=-1)) < _MOST_GROUPS],
+            labels=request.given.labels,
+            prediction=prediction,
+            confidence=confidence,
+        ).validate()
+
+    def _make_summary(self, request: FitRequest, seconds: float) -> dict[str, Any]:
+        scored = max(self.history_, key=lambda r: r.get("validation") or 0.0, default={})
+        best = scored.get("epoch") if scored.get("validation") is not None else None
+        return {
+            "graph": graph_facts(request.given),
+            **({"hierarchy": self.result_.metrics} if self.result_.groups else {}),
+            "training": {
+                "epochs": len(self.history_),
+                "best_epoch": best,
+                "validation": self.validation_,
+            },
+            "cost": {"seconds": seconds, "peak_memory_bytes": peak_memory()},
+            "notes": [],
+            "versions": library_versions(),
+        }
 
     def score_links(self, pairs: Any) -> npt.NDArray[np.float64]:
         """Score pairs of nodes, higher for likelier links.
@@ -218,89 +222,19 @@ class Method:
         """
         return None
 
-    def transform(self, graph: Any) -> Floats:
-        """Return the ``(num_nodes, dim)`` vectors of any graph's nodes, without refitting.
+    def _usual_task(self) -> str:
+        return "embed" if "links" in self.tasks else "classify"
 
-        Raises:
-            InputError: The method has no vectors for nodes it was not fitted on.
-        """
-        self._check_fitted()
-        from graphham.datasets.open_source import as_graph
-
-        return self._transform(as_graph(graph).validate())
-
-    def _transform(self, graph: Graph) -> Floats:
-        raise InputError(
-            f"the method {self.name} learns one vector per node it was fitted on and cannot place "
-            f"others; fit it on the whole graph, or choose graphham, graphsage or gat"
-        )
-
-    def predict(self) -> list[Any]:
-        """Return the predicted label of each node as the user wrote it (single-label graphs)."""
-        self._check_fitted()
-        if self.class_scores_ is None:
-            raise InputError("the method was fitted without labels; fit with task='classify'")
-        return [self.classes_[code] for code in self.class_scores_.argmax(1).tolist()]
-
-    def save(self, path: str | Path) -> None:
-        """Write the fitted method as a new folder; nothing is ever overwritten."""
-        self._check_fitted()
-        from graphham.methods.method_folder import save_method
-
-        save_method(self, path)
-
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Load a folder written by :meth:`save`; its answers are equal bit for bit."""
-        from graphham.methods.method_folder import load_method
-
-        method = load_method(path)
-        if not isinstance(method, cls):
-            raise InputError(
-                f"{path} holds the method {method.name}, not {cls.name}; "
-                f"load it with graphham.methods.registry.load_method"
-            )
-        return method
-
-    def write_outputs(self, folder: Path) -> list[str]:
-        """Write what only this method finds into a folder, for people to look at.
-
-        Returns:
-            The names of the files; loading does not need them.
-        """
-        return []
-
-    def _state(self) -> dict[str, Any]:
-        """Return the arrays that loading needs besides the outputs."""
-        return {}
-
-    def _facts(self) -> dict[str, Any]:
-        """Return what loading needs besides settings and arrays; plain JSON values."""
-        return {}
-
-    def _restore(self, state: Mapping[str, npt.NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        """Take back what :meth:`_state` and :meth:`_facts` gave."""
-
-    def _checked(self, graph: Any, task: str) -> Graph:
+    def _checked_task(self, task: str) -> str:
         if task not in ("embed", "classify"):
             raise InputError(f"there is no task {task!r}; choose embed or classify")
         if ("classify" if task == "classify" else "links") not in self.tasks:
             can = "classify" if task == "embed" else "embed"
             raise InputError(f"the method {self.name} cannot {task}; it serves task {can!r} only")
-        if not isinstance(self.dim, int) or self.dim < 1:
+        dim: Any = self.dim
+        if not isinstance(dim, numbers.Integral) or int(dim) < 1:
             raise InputError(f"dim must be a whole number of at least 1, got {self.dim!r}")
-        if not isinstance(graph, Graph):
-            from graphham.datasets.open_source import as_graph
-
-            graph = as_graph(graph)
-        work: Graph = graph.validate()
-        if task == "classify":
-            if work.labels is None or not work.labels.known.any():
-                raise InputError("task 'classify' needs labels; give the graph some")
-            if len(work.labels.classes) < 2:
-                only = work.labels.classes[0]
-                raise InputError(f"every label is {only!r}; classification needs two classes")
-        return work
+        return task
 
     def _checked_pairs(self, pairs: Any) -> Rows:
         self._check_fitted()
@@ -328,76 +262,12 @@ class Method:
                 rates[name] = (getattr(self, name) or usual, usual)
         refuse_not_finite(ids, named, rates)
 
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "ids_"):
-            raise InputError(f"the method {self.name} is not fitted yet; call fit(graph) first")
 
-    def __repr__(self) -> str:
-        defaults = self.setting_defaults()
-        shown = ", ".join(
-            f"{name}={value!r}"
-            for name, value in self.get_params().items()
-            if value != defaults[name]
-        )
-        return f"{type(self).__name__}({shown})"
-
-
-def cosines(vectors: Floats, pairs: Rows) -> npt.NDArray[np.float64]:
-    """Return the cosine of each pair of rows; 0 where a vector is zero."""
-    norm = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
-    out = np.empty(len(pairs), dtype=np.float64)
-    for start in range(0, len(pairs), _PAIRS_AT_ONCE):
-        left, right = pairs[start : start + _PAIRS_AT_ONCE].T
-        dots = np.einsum("ij,ij->i", vectors[left], vectors[right], dtype=np.float64)
-        out[start : start + len(left)] = dots / np.maximum(norm[left] * norm[right], 1e-30)
-    return out
-
-
-def label_score(scores: npt.NDArray[Any], labels: Labels, rows: Rows) -> float:
-    """Return accuracy (single-label) or micro-F1 (multi-label) of class scores on some rows.
-
-    Args:
-        scores: ``(num_nodes, num_classes)``.
-        labels: The truth; rows with unknown labels are left out.
-        rows: Rows to score.
-    """
-    rows = rows[labels.known[rows]]
-    if not len(rows):
-        return float("nan")
-    if labels.codes is not None:
-        return float((scores[rows].argmax(1) == labels.codes[rows]).mean())
-    assert labels.matrix is not None
-    return ranked_micro_f1(scores[rows], labels.matrix[rows])
-
-
-def checked_rows(rows: Any, graph: Graph, what: str) -> Rows | None:
-    """Return rows or a mask over all nodes as ascending distinct rows; refuse all else."""
-    if rows is None:
-        return None
-    found = np.asarray(rows)
-    if found.dtype == bool and found.shape == (graph.num_nodes,):
-        found = np.flatnonzero(found)
-    if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
-        raise InputError(f"{what} must be a list of rows, got {found.dtype} of {found.shape}")
-    if found.size and not 0 <= int(found.min()) <= int(found.max()) < graph.num_nodes:
-        worst = int(found.min()) if int(found.min()) < 0 else int(found.max())
-        raise InputError(f"{what} names row {worst}, outside 0..{graph.num_nodes - 1}")
-    return np.unique(found.astype(np.int64))
-
-
-def check_apart(training: Rows | None, validation: Rows | None) -> None:
-    """Refuse rows that are to be trained on and validated with."""
-    if training is None or validation is None:
-        return
-    both = np.intersect1d(training, validation)
-    if both.size:
-        raise InputError(f"row {both[0]} is in train_rows and in validation_rows; keep them apart")
-
-
-def peak_memory() -> int:
-    """Return the most memory this process has held so far, in bytes."""
-    import resource
-    import sys
-
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return int(peak if sys.platform == "darwin" else peak * 1024)
+def library_versions() -> dict[str, str]:
+    """Return the versions that a result depends on."""
+    return {
+        "graphham": __version__,
+        "python": platform.python_version(),
+        "torch": version("torch"),
+        "numpy": np.__version__,
+    }

@@ -147,15 +147,6 @@ class Tree:
         return cls(state["tree.parent"], state["tree.leaf_group"], tuple(names))
 
 
-def make_tree(graph: Graph, tree: Any, seed: int, **limits: Any) -> Tree:
-    """Return the user's tree, or build one where ``tree`` is ``None``."""
-    if tree is None:
-        return build_tree(graph, seed, **limits)
-    from graphham.methods.tree_reading import read_tree
-
-    return read_tree(tree, graph.ids)
-
-
 def build_tree(
     graph: Graph,
     seed: int,

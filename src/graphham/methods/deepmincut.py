@@ -263,9 +263,9 @@ class DeepMinCut(LabelFreeMethod):
         loop.run()
         self.history_ = loop.history
 
-    def _transform(self, graph: Graph) -> Floats:
+    def _place(self, graph: Graph) -> Floats:
         if not self.features:
-            return super()._transform(graph)
+            return super()._place(graph)
         known = self.ids_.find(graph.ids) if self._features.is_structural else None
         with single_threaded():
             inputs = self._features.apply(undirected(graph), known)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import platform
-import resource
-import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +17,7 @@ from graphham.config.settings import RunConfig
 from graphham.errors import InputError
 from graphham.graph.graph import Graph
 from graphham.graph.neighborhoods import Block
+from graphham.methods.base import library_versions
 from graphham.model.context import ContextTable
 from graphham.model.inputs import FeatureMap, NodeInputs, fit_inputs
 from graphham.model.network import GraphHAMNet, activate
@@ -26,10 +25,11 @@ from graphham.parallel.partitioned_graph import SplitSampler, check_split
 from graphham.parallel.ranks import ALONE, Ranks
 from graphham.parallel.row_shards import RowShards
 from graphham.results.encoder import Encoder
-from graphham.results.hierarchy import hierarchy_metrics
 from graphham.results.result import FitResult
+from graphham.results.run_writer import RunWriter, graph_facts, resume_run, start_run
 from graphham.results.scores import collapse_notes
 from graphham.sampling.keys import derive_key, numpy_generator, torch_generator
+from graphham.system.peak_memory import peak_memory
 from graphham.system.threads import single_threaded
 from graphham.training.ensemble import Ensemble
 from graphham.training.plan import Plan, plan_fit
@@ -38,11 +38,9 @@ from graphham.training.step import check_shards
 from graphham.training.supervision import Truth
 from graphham.training.trainer import Listener, Silent, Trainer
 from graphham.training.validation import LabelValidator, LinkValidator, Validator, class_logits
-from graphham.version import __version__
 
 if TYPE_CHECKING:
     from graphham.results.run_folder import Run
-    from graphham.results.run_writer import RunWriter
 
 # Nodes from which the start of the groups is read when a sampled fit cannot look at all of them.
 _SPREAD_NODES = 4096
@@ -147,12 +145,9 @@ def fit_graph(
         notes.append("groups of a split store have no typical features: nobody has seen all nodes")
     for note in notes:
         hear.on_note(note)
-    metrics = hierarchy_metrics(result)
-    if not encoder.model.is_seeded and "parents_from" in metrics:
-        metrics["parents_from"] = "majority"
     summary = {
-        "graph": _graph_facts(graph),
-        "metrics": metrics,
+        "graph": graph_facts(graph),
+        "hierarchy": result.metrics,
         "model": encoder.facts(),
         "training": {
             "epochs": len(trainer.history),
@@ -168,7 +163,7 @@ def fit_graph(
             "estimated_memory_bytes": plan.memory_bytes,
         },
         "notes": notes,
-        "versions": _versions(),
+        "versions": library_versions(),
     }
     return Fitted(result, config, encoder, inputs, graph, trainer.history, summary, status)
 
@@ -187,6 +182,7 @@ def fit_to_run(
     overwrite: bool = False,
     listener: Listener | None = None,
     ranks: Ranks = ALONE,
+    about: Mapping[str, Any] | None = None,
 ) -> Run:
     """Fit a graph and write the run folder.
 
@@ -198,10 +194,10 @@ def fit_to_run(
         overwrite: Replace an existing run.
         listener: Who hears about progress.
         ranks: The processes that fit together; the first one writes the folder.
+        about: Which form of GraphHAM this is, for the summary.
     """
     from graphham.config.settings import make_config
     from graphham.results.run_folder import Run
-    from graphham.results.run_writer import resume_run, start_run
 
     plan: Plan | None = None
     writer: RunWriter | None = None
@@ -220,7 +216,7 @@ def fit_to_run(
         with single_threaded():
             plan = plan_fit(graph.validate(), settings, ranks=ranks)
         if ranks.is_first:
-            facts = _graph_facts(graph)
+            facts = graph_facts(graph)
             writer = start_run(out, {**plan.config.to_dict(), "graph": facts}, overwrite)
     with contextlib.ExitStack() as held:
         if writer is not None:
@@ -235,7 +231,7 @@ def fit_to_run(
                 fitted.result,
                 fitted.state,
                 graph,
-                fitted.summary,
+                {**fitted.summary, "method": about or {"name": "graphham", "settings": {}}},
                 status=fitted.status,
                 keep_checkpoint=fitted.status == "interrupted",
             )
@@ -310,12 +306,6 @@ def _held_by_some(
     return model.membership_states(level, last, diffused[: len(rows)])
 
 
-def peak_memory() -> int:
-    """Return the largest resident size of this process so far, in bytes."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return int(peak if sys.platform == "darwin" else peak * 1024)
-
-
 def _make_model(
     graph: Graph,
     config: ResolvedConfig,
@@ -371,19 +361,6 @@ def _held_out(
     return graph.without_edges(held), LinkValidator(held, graph, config.seed), None
 
 
-def _graph_facts(graph: Graph) -> dict[str, Any]:
-    return {
-        "name": graph.name,
-        "nodes": graph.num_nodes,
-        "edges": graph.num_edges,
-        "features": graph.num_features,
-        "directed": graph.directed,
-        "weighted": graph.weights is not None,
-        "classes": 0 if graph.labels is None else len(graph.labels.classes),
-        "fingerprint": graph.fingerprint(),
-    }
-
-
 def _check_same_graph(writer: RunWriter, graph: Graph) -> None:
     known = writer.config.get("graph", {}).get("fingerprint")
     if known is not None and known != graph.fingerprint():
@@ -391,12 +368,3 @@ def _check_same_graph(writer: RunWriter, graph: Graph) -> None:
             f"the run was started on another graph than {graph.name!r}; resume it with the same "
             f"edges and features, or start a new run"
         )
-
-
-def _versions() -> dict[str, str]:
-    return {
-        "graphham": __version__,
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-    }

@@ -1,72 +1,126 @@
-"""GraphHAM, its ablations and the paper's preset, as methods beside their rivals."""
+"""GraphHAM, the object most users meet, and its ablations: the same class with fixed settings."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from graphham.config.settings import make_config
+from graphham.config.settings import RunConfig, make_config
 from graphham.errors import InputError
 from graphham.graph.graph import Graph
-from graphham.methods.base import Floats, Method, Rows, cosines
-from graphham.methods.fitting import Fitted, fit_graph
+from graphham.graph.ids import NodeIds
+from graphham.methods.base import FitRequest, Floats, Method, Rows, cosines
+from graphham.methods.fitting import fit_graph, fit_to_run
 from graphham.methods.link_scorer import LinkClues, LinkWeights
+from graphham.model.inputs import NodeInputs
+from graphham.parallel.ranks import ALONE, Ranks
 from graphham.readout.whole_graph import full_batch
-from graphham.results.encoder import Encoder
+from graphham.results.describe import groups_table
+from graphham.results.encoder import Encoder, class_scores, known_rows, node_attention
+from graphham.results.explain import Explanation, explain_node
+from graphham.results.result import FitResult
 from graphham.results.run_folder import Run
-from graphham.results.run_writer import start_run
 from graphham.system.threads import single_threaded
-
-if TYPE_CHECKING:
-    from graphham.results.result import FitResult
-    from graphham.training.trainer import Listener
 
 _BOTH = frozenset({"classify", "links"})
 
 
-class GraphHAMMethod(Method):
-    """GraphHAM with the settings of its default preset.
+class GraphHAM(Method):
+    """Node embeddings with a nested hierarchy of latent groups.
+
+    Arguments are only stored; everything happens in :meth:`fit`, and a second fit forgets the
+    first.
 
     Args:
-        seed: Decides every random draw.
+        groups: Groups per level, fine to coarse, such as ``(12, 5)``; chosen from the graph when
+            not given.
         dim: Width of the embedding, all layers together.
-        groups: Groups per level, fine to coarse; chosen from the graph when not given.
+        task: ``"embed"`` never trains on labels; ``"classify"`` trains jointly and predicts.
         epochs: Passes over the nodes; the preset's number when not given.
+        preset: ``"default"`` or ``"paper"``.
+        seed: Decides every random draw.
+        device: Where torch computes.
+        settings: Further settings by dotted name, such as ``{"model.heads": 4}``.
         link_score: ``"learned"`` weighs the layers' cosines and what needs no training (features
             in common, shared neighbours, degrees) by held-out links, once :meth:`learn_links` has
             been given some; until then, and with ``"cosine"``, links are scored by the first
             layer's cosine alone.
-        settings: Further settings by dotted name, such as ``{"model.residual": True}``.
+
+    The attributes of a fit are those of :class:`graphham.methods.fitted_model.FittedModel`.
+
+    Example:
+        >>> from graphham import GraphHAM, planted_hierarchy
+        >>> planted = planted_hierarchy((2, 3), num_nodes=120, seed=0)
+        >>> model = GraphHAM(groups=(6, 2), dim=16, epochs=4).fit(planted.graph)
+        >>> model.embedding_.shape
+        (120, 16)
     """
 
     name: ClassVar[str] = "graphham"
     summary: ClassVar[str] = "membership attention over a nested hierarchy of groups"
     tasks: ClassVar[frozenset[str]] = _BOTH
-    preset: ClassVar[str] = "default"
     # What an ablation switches off; stronger than the caller's settings.
     fixed: ClassVar[Mapping[str, Any]] = {}
 
+    _encoder: Encoder
+    _inputs: NodeInputs | None = None
+    _clues: LinkClues | None = None
+    _weights: LinkWeights | None = None
+    _scores: tuple[Floats | None, Floats] | None = None
+
     def __init__(
         self,
-        *,
-        seed: int = 0,
-        dim: int = 128,
         groups: Sequence[int] | None = None,
+        dim: int = 128,
+        task: str = "embed",
         epochs: int | None = None,
-        link_score: str = "learned",
+        preset: str = "default",
+        seed: int = 0,
+        device: str = "cpu",
         settings: Mapping[str, Any] | None = None,
+        link_score: str = "learned",
     ) -> None:
         super().__init__(seed=seed, dim=dim)
         self.groups = groups
+        self.task = task
         self.epochs = epochs
-        self.link_score = link_score
+        self.preset = preset
+        self.device = device
         self.settings = settings
+        self.link_score = link_score
+
+    @classmethod
+    def from_config(cls, config: RunConfig, link_score: str = "learned") -> Self:
+        """Return a GraphHAM, not fitted, with the settings of a config."""
+        named = ("groups", "dim", "task", "preset", "seed", "device")
+        others = {k: v for k, v in config.to_dict().items() if k not in named}
+        return cls(
+            **{name: getattr(config, name) for name in named},
+            epochs=config.train.epochs,
+            settings=others,
+            link_score=link_score,
+        )
+
+    def _config(self, task: str) -> RunConfig:
+        return make_config(
+            self.settings or {},
+            {
+                "task": task,
+                "seed": self.seed,
+                "dim": self.dim,
+                "device": self.device,
+                "groups": None if self.groups is None else tuple(self.groups),
+                "train.epochs": self.epochs,
+            },
+            self.fixed,
+            preset=self.preset,
+        )
 
     def _candidates(self, task: str) -> list[dict[str, Any]]:
         if task == "classify":
@@ -85,51 +139,77 @@ class GraphHAMMethod(Method):
             {"settings": {**still, "model.residual": True}},
         ]
 
-    def _fit(
-        self,
-        graph: Graph,
-        task: str,
-        train_rows: Rows | None,
-        validation_rows: Rows | None,
-        listener: Listener | None,
-    ) -> None:
+    def _usual_task(self) -> str:
+        return self.task
+
+    def _fit(self, request: FitRequest) -> None:
         if self.link_score not in ("learned", "cosine"):
             raise InputError(f"link_score must be 'learned' or 'cosine', got {self.link_score!r}")
-        config = make_config(
-            self.settings or {},
-            {
-                "task": task,
-                "seed": self.seed,
-                "dim": self.dim,
-                "groups": None if self.groups is None else tuple(self.groups),
-                "train.epochs": self.epochs,
-            },
-            self.fixed,
-            preset=self.preset,
-        )
+        # With its labels, which describe the groups afterwards: embedding never reads them.
         fitted = fit_graph(
-            graph,
-            config,
-            listener=listener,
-            train_rows=train_rows,
-            validation_rows=validation_rows,
+            request.given,
+            self._config(request.task),
+            listener=request.listener,
+            train_rows=request.train_rows,
+            validation_rows=request.validation_rows,
         )
-        self._fitted: Fitted | None = fitted
-        self._take(fitted.result, fitted.encoder, fitted.summary)
-        self.history_ = fitted.history
-        self.network_scores_: Floats | None = None
-        if task == "classify":
-            self.network_scores_, self.class_scores_ = _class_scores(fitted)
-        self._clues: LinkClues | None = None
-        self._weights: LinkWeights | None = None
+        self.result_, self.summary_, self.history_ = fitted.result, fitted.summary, fitted.history
+        self._know_encoder(fitted.encoder, fitted.inputs)
+        self.validation_ = fitted.summary["training"]["validation"]
+        self._status = fitted.status
 
-    def _take(self, result: FitResult, encoder: Encoder, summary: dict[str, Any]) -> None:
-        self.result_ = result
-        self.summary_ = summary
-        self.embedding_ = np.asarray(result.embedding)
-        self.levels_ = list(result.groups)
-        self.validation_ = summary["training"]["validation"]
-        self._encoder = encoder
+    def _know_encoder(self, encoder: Encoder, inputs: NodeInputs | None) -> None:
+        self._encoder, self._inputs = encoder, inputs
+        self.levels_ = list(self.result_.groups)
+        self._scores = self._clues = self._weights = None
+
+    def _refuse_not_finite(self, ids: NodeIds) -> None:
+        """Refuse nothing: the fit has looked already, at memberships too."""
+
+    def _make_result(self, request: FitRequest) -> FitResult:
+        return self.result_
+
+    def _make_summary(self, request: FitRequest, seconds: float) -> dict[str, Any]:
+        return self.summary_
+
+    def fit_to_run(
+        self,
+        graph: Graph,
+        out: str | Path,
+        *,
+        task: str | None = None,
+        ranks: Ranks | None = None,
+        **more: Any,
+    ) -> Run:
+        """Fit a graph and write the run folder, with checkpoints on the way."""
+        config = self._config(self._checked_task(task or self.task))
+        return fit_to_run(graph, config, out, ranks=ranks or ALONE, about=self._about(), **more)
+
+    @property
+    def class_scores_(self) -> Floats | None:
+        """``(num_nodes, num_classes)`` probabilities of every node; ``None`` after ``embed``."""
+        return self._scored()[1]
+
+    @class_scores_.setter
+    def class_scores_(self, scores: Floats | None) -> None:
+        self._scores = None if scores is None else (None, scores)
+
+    @property
+    def network_scores_(self) -> Floats | None:
+        """The same of the network by itself, where small networks have an opinion too."""
+        return self._scored()[0]
+
+    def _scored(self) -> tuple[Floats | None, Floats | None]:
+        # Computed when asked for: most people want predictions, which the result holds.
+        if self._scores is None and self._encoder.model.classifier is not None:
+            graph = self._need_graph("class_scores_")
+            self._scores = _all_class_scores(self._encoder, graph, self._known_inputs(graph))
+        return (None, None) if self._scores is None else self._scores
+
+    def _known_inputs(self, graph: Graph) -> NodeInputs:
+        if self._inputs is None:
+            self._inputs = self._encoder.features.apply(graph)
+        return self._inputs
 
     def _score_links(self, pairs: Rows) -> npt.NDArray[np.float64]:
         if self._clues is None or self._weights is None:
@@ -138,64 +218,68 @@ class GraphHAMMethod(Method):
 
     def learn_links(self, pairs: Rows, is_link: npt.NDArray[np.bool_]) -> Self:
         """Return this fit with its link score learned from links it was not fitted on."""
-        if self.link_score == "cosine" or self._fitted is None:
+        if self.link_score == "cosine":
             return self
         again = copy.copy(self)
-        again._clues = self._clues or LinkClues.of(self._fitted.graph)
+        again._clues = self._clues or LinkClues.of(self._need_graph("learn_links"))
         again._weights = LinkWeights.learn(again._clues.between(pairs, self._layers()), is_link)
         return again
 
     def _layers(self) -> list[Any]:
-        return [self.result_.layer(level + 1) for level in range(len(self.levels_ or []))]
+        return [self.result_.layer(level + 1) for level in range(self.result_.num_levels)]
 
-    def _transform(self, graph: Graph) -> Floats:
-        known = None
-        if self._encoder.features.is_structural:
-            known = self.ids_.find(graph.ids)
-        inputs = self._encoder.features.apply(graph, known)
-        return np.asarray(self._encoder.read(graph, inputs).embedding)
+    def _transform(self, graph: Graph) -> FitResult:
+        known = known_rows(self._encoder.features, self.ids_, graph)
+        return self._encoder.read(graph, self._encoder.features.apply(graph, known))
 
-    def save(self, path: str | Path) -> None:
-        """Write a whole run folder, the same as ``graphham fit`` writes; never overwrite one."""
-        self._check_fitted()
-        if self._fitted is None:
-            raise InputError("a loaded method keeps no training graph; copy its folder instead")
-        state = dict(self._fitted.state)
-        if self.class_scores_ is not None:
-            state["outputs.class_scores"] = self.class_scores_
+    def explain(self, node: int | str) -> Explanation:
+        """Say why a node is in its groups: memberships, attention to neighbours, typical features.
+
+        Args:
+            node: The user's own id.
+        """
+        graph = self._need_graph("explain")
+        row = self.ids_.row(node)
+        attention = node_attention(self._encoder.model, self._known_inputs(graph), graph, row)
+        return explain_node(self.result_, graph, row, attention, groups_table(self.result_, graph))
+
+    def _run_config(self) -> dict[str, Any]:
+        return self._encoder.config.to_dict()
+
+    def _about(self) -> dict[str, Any]:
+        return {"name": self.name, "settings": {"link_score": self.link_score}}
+
+    def _state(self) -> dict[str, Any]:
+        state = self._encoder.state()
         if self._clues is not None and self._weights is not None:
             state |= {**self._clues.state(), **self._weights.state()}
-        about = {
-            "name": self.name,
-            "settings": self.get_params(),
-            "cost": self.cost_,
-            "classes": list(self.classes_),
-        }
-        with start_run(path, self._fitted.config.to_dict()) as writer:
-            for record in self.history_:
-                writer.log(record)
-            writer.finish(
-                self.result_, state, self._fitted.graph, {**self.summary_, "method": about}
-            )
+        return state
 
-    def _restore_run(self, path: Path) -> None:
-        run = Run.open(path)
-        self._take(run.result(), Encoder.from_run(run), run.summary)
+    def _output_arrays(self) -> dict[str, Any]:
+        names = ("outputs.network_scores", "outputs.class_scores")
+        pairs = zip(names, self._scores or (), strict=False)
+        return {name: scores for name, scores in pairs if scores is not None}
+
+    @classmethod
+    def _from_run(cls, run: Run) -> Self:
+        state = run.state("torch")
+        encoder = Encoder.from_run(run, state)
         about = run.summary.get("method") or {}
-        state = run.state()
-        self.ids_ = self.result_.ids
-        self.history_ = run.metrics
-        self.classes_ = tuple(about.get("classes", self._encoder.classes))
-        self.cost_ = dict(about.get("cost", run.summary["cost"]))
-        self.class_scores_ = state.get("outputs.class_scores")
-        self._clues = self._weights = None
-        if "links.weight" in state:
-            self._clues = LinkClues.from_state(state)
-            self._weights = LinkWeights.from_state(state)
-        self._fitted = None
+        chosen = about.get("settings", {}).get("link_score", "learned")
+        method = cls.from_config(encoder.config, chosen)
+        method._take_run(run)
+        method._know_encoder(encoder, None)
+        method.classes_ = encoder.classes
+        more = {k: v.numpy() for k, v in state.items() if k.startswith(("links.", "outputs."))}
+        if "links.weight" in more:
+            method._clues = LinkClues.from_state(more)
+            method._weights = LinkWeights.from_state(more)
+        if "outputs.class_scores" in more:
+            method._scores = more.get("outputs.network_scores"), more["outputs.class_scores"]
+        return method
 
 
-class NoGroupAttention(GraphHAMMethod):
+class NoGroupAttention(GraphHAM):
     """GraphHAM whose attention ignores groups: the ablation of lambda."""
 
     name: ClassVar[str] = "graphham-no-lambda"
@@ -203,7 +287,7 @@ class NoGroupAttention(GraphHAMMethod):
     fixed: ClassVar[Mapping[str, Any]] = {"model.group_score": "none"}
 
 
-class NoGroupContext(GraphHAMMethod):
+class NoGroupContext(GraphHAM):
     """GraphHAM whose context vectors do not depend on groups: the ablation of Q."""
 
     name: ClassVar[str] = "graphham-no-q"
@@ -211,7 +295,7 @@ class NoGroupContext(GraphHAMMethod):
     fixed: ClassVar[Mapping[str, Any]] = {"loss.group_context": False}
 
 
-class NoConstraints(GraphHAMMethod):
+class NoConstraints(GraphHAM):
     """GraphHAM without must-link and cannot-link constraints: the ablation of L_reg."""
 
     name: ClassVar[str] = "graphham-no-reg"
@@ -222,12 +306,14 @@ class NoConstraints(GraphHAMMethod):
     }
 
 
-class PaperGraphHAM(GraphHAMMethod):
+class PaperGraphHAM(GraphHAM):
     """GraphHAM as printed, with the settings of the preset ``paper``."""
 
     name: ClassVar[str] = "graphham-paper"
     summary: ClassVar[str] = "GraphHAM as printed in the paper (preset paper)"
-    preset: ClassVar[str] = "paper"
+
+    def __init__(self, *, preset: str = "paper", **settings: Any) -> None:
+        super().__init__(preset=preset, **settings)
 
     def _candidates(self, task: str) -> list[dict[str, Any]]:
         # The preset is what the paper says; only what it leaves open is tried.
@@ -240,19 +326,18 @@ class PaperGraphHAM(GraphHAMMethod):
 
 
 @single_threaded()
-def _class_scores(fitted: Fitted) -> tuple[Floats | None, Floats]:
+def _all_class_scores(
+    encoder: Encoder, graph: Graph, inputs: NodeInputs
+) -> tuple[Floats | None, Floats]:
     """Return what the network says by itself where it asked for opinions, and the final scores."""
-    encoder, model = fitted.encoder, fitted.encoder.model
-
-    def scores(logits: torch.Tensor) -> Floats:
-        found = logits.sigmoid() if encoder.is_multi else logits.softmax(1)
-        return np.asarray(found.cpu().numpy(), dtype=np.float32)
-
+    model = encoder.model
     with torch.no_grad():
         model.eval()
-        batch = full_batch(model, fitted.inputs, fitted.graph)
+        batch = full_batch(model, inputs, graph)
         states = torch.cat([one.output for one in model.encode(batch)], dim=1)
-        final = encoder.class_logits(states.cpu().numpy(), fitted.graph, fitted.inputs)
+        final = encoder.class_logits(states.cpu().numpy(), graph, inputs)
+        scores = class_scores(final, encoder.is_multi)
         if encoder.opinions is None:
-            return None, scores(final)
-        return scores(model.spread(model.class_logits([states]), batch.blocks[-1])), scores(final)
+            return None, scores
+        alone = model.spread(model.class_logits([states]), batch.blocks[-1])
+        return class_scores(alone, encoder.is_multi), scores

@@ -345,14 +345,14 @@ class GraphSTONE(LabelFreeMethod, NetworkMethod):
             self._is_released,
         )
 
-    def _transform(self, graph: Graph) -> Floats:
+    def _place(self, graph: Graph) -> Floats:
         fitted_inputs = self._topic_inputs
         net = self._net
         assert isinstance(net, TopicNet)
         try:
             shares = self._read_topics(self._walk(graph))
             net.know(shares, self._topic_inputs)
-            return super()._transform(graph)
+            return super()._place(graph)
         finally:
             self._topic_inputs = fitted_inputs
             net.know(self.topics_, fitted_inputs)

@@ -39,7 +39,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -51,16 +51,13 @@ from graphham.errors import InputError
 from graphham.graph.graph import Graph
 from graphham.graph.neighborhoods import Block
 from graphham.kernels import SparseMatrix, sparse_matmul
-from graphham.methods.base import Floats, Rows
+from graphham.methods.base import FitRequest, Floats
 from graphham.methods.coarsening import Coarsening, assignment, coarsen
 from graphham.methods.memory_check import check_memory
 from graphham.methods.network_method import NetworkMethod, by_size
 from graphham.methods.network_training import NodeNet, dropped, product
 from graphham.model.inputs import FeatureRows
 from graphham.system.atomic import write_json
-
-if TYPE_CHECKING:
-    from graphham.training.trainer import Listener
 
 _TABLE_ROWS = 50
 # Numbers kept per node and column for the gradient of the layers that a level takes part in.
@@ -259,23 +256,16 @@ class HGCN(NetworkMethod):
         rate = by_size(num_nodes, 0.85, 0.5)
         return {"feature_dropout": rate, "dropout": rate}
 
-    def _fit(
-        self,
-        graph: Graph,
-        task: str,
-        train_rows: Rows | None,
-        validation_rows: Rows | None,
-        listener: Listener | None,
-    ) -> None:
+    def _fit(self, request: FitRequest) -> None:
         if self.channels < 1 or self.weight_dim < 1:
             raise InputError(
                 f"H-GCN needs channels and weight_dim of at least 1, "
                 f"got {self.channels} and {self.weight_dim}"
             )
-        self.coarsening_ = coarsen(graph, self.levels, self.max_weight)
+        self.coarsening_ = coarsen(request.graph, self.levels, self.max_weight)
         needed = step_bytes(self.coarsening_, self.dim + self.weight_dim)
         check_memory(self.name, needed, self.memory_gib, "lower dim or levels")
-        super()._fit(graph, task, train_rows, validation_rows, listener)
+        super()._fit(request)
         self.levels_ = self.coarsening_.groups() or None
 
     def _make_net(
@@ -291,7 +281,7 @@ class HGCN(NetworkMethod):
             dropout,
         )
 
-    def _transform(self, graph: Graph) -> Floats:
+    def _place(self, graph: Graph) -> Floats:
         raise InputError(
             "the method hgcn groups the graph it was fitted on as a whole and cannot place other "
             "nodes; fit it on the whole graph, or choose graphham, graphsage or gat"

@@ -9,15 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from graphham.datasets.open_source import as_graph
 from graphham.graph.graph import Graph, build_graph
-from graphham.methods.base import (
-    Floats,
-    Method,
-    Rows,
-    check_apart,
-    checked_rows,
-    peak_memory,
-)
+from graphham.methods.base import FitRequest, Method
 from graphham.methods.memory_check import check_memory
 from graphham.system.threads import single_threaded
 
@@ -50,19 +44,13 @@ class LabelFreeMethod(Method):
         """Set ``embedding_`` and whatever else the method finds."""
         raise NotImplementedError
 
-    def _fit(
-        self,
-        graph: Graph,
-        task: str,
-        train_rows: Rows | None,
-        validation_rows: Rows | None,
-        listener: Listener | None,
-    ) -> None:
+    def _fit(self, request: FitRequest) -> None:
+        graph = request.graph
         with single_threaded():
-            self._embed(replace(graph, labels=None, splits={}), listener)
+            self._embed(replace(graph, labels=None, splits={}), request.listener)
             self._refuse_not_finite(graph.ids)
-            if task == "classify":
-                classify_vectors(self, graph, self.embedding_, train_rows, validation_rows)
+            if request.task == "classify":
+                classify_vectors(self, request)
 
     def classified(self, graph: Any, train_rows: Any = None, validation_rows: Any = None) -> Self:
         """Return what ``fit(graph, task="classify")`` would have given, without embedding again.
@@ -78,51 +66,40 @@ class LabelFreeMethod(Method):
         self._check_fitted()
         began = time.perf_counter()
         again = copy.copy(self)
-        work = again._checked(graph, "classify")
-        training = checked_rows(train_rows, work, "train_rows")
-        validation = checked_rows(validation_rows, work, "validation_rows")
-        check_apart(training, validation)
-        assert work.labels is not None
-        again.classes_ = work.labels.classes
+        task = again._checked_task("classify")
+        request = FitRequest.checked(as_graph(graph), task, train_rows, validation_rows)
+        assert request.graph.labels is not None
+        again.classes_ = request.graph.labels.classes
         with single_threaded():
-            classify_vectors(again, work, again.embedding_, training, validation)
-        again.cost_ = {
-            "seconds": self.cost_["seconds"] + time.perf_counter() - began,
-            "peak_memory_bytes": float(peak_memory()),
-        }
+            classify_vectors(again, request)
+        again._finish(request, self.cost_["seconds"] + time.perf_counter() - began)
         return again
 
     def _check_memory(self, needed: int, advice: str) -> None:
         check_memory(self.name, needed, self.memory_gib, advice)
 
 
-def classify_vectors(
-    method: Method,
-    graph: Graph,
-    vectors: Floats,
-    train_rows: Rows | None,
-    validation_rows: Rows | None,
-) -> None:
+def classify_vectors(method: Method, request: FitRequest) -> None:
     """Set ``class_scores_`` and ``validation_`` of a method from its finished vectors.
+
+    The vectors are standardised with the training rows' statistics.
 
     Args:
         method: The method being fitted; its seed decides validation rows where none are given.
-        graph: The graph with labels.
-        vectors: ``(num_nodes, width)``, standardised here with the training rows' statistics.
-        train_rows: Rows whose labels may be trained on.
-        validation_rows: Rows whose labels choose C.
+        request: The graph with labels and the rows that may be read, those to choose C among them.
     """
     # Imported here because it brings torch along, which embedding with walks does not need.
     from graphham.methods.linear import split_rows
     from graphham.methods.logistic import Operator, fit_logistic
 
-    assert graph.labels is not None
-    training, validation = split_rows(graph, method.seed, train_rows, validation_rows)
-    x = vectors.astype(np.float64)
+    labels = request.graph.labels
+    assert labels is not None
+    training, validation = split_rows(request, method.seed)
+    x = method.embedding_.astype(np.float64)
     mean, spread = x[training].mean(0), x[training].std(0)
     inputs = Operator.of((x - mean) / np.maximum(spread, 1e-9))
-    found = fit_logistic(inputs, graph.labels, training, validation, _STRENGTHS)
-    method.class_scores_ = found.scores(inputs, graph.labels.is_multi)
+    found = fit_logistic(inputs, labels, training, validation, _STRENGTHS)
+    method.class_scores_ = found.scores(inputs, labels.is_multi)
     method.validation_ = found.validation
 
 

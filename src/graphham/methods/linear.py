@@ -9,7 +9,7 @@ method must beat them to have earned its keep.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,27 +20,20 @@ from torch import Tensor, nn
 from graphham.errors import InputError
 from graphham.graph.graph import Graph
 from graphham.graph.neighborhoods import Block
-from graphham.methods.base import Method, Rows
+from graphham.methods.base import FitRequest, Method, Rows
 from graphham.methods.logistic import STRENGTHS, Classifier, Operator, fit_logistic
-from graphham.methods.network_method import NetworkMethod
+from graphham.methods.network_method import NetworkMethod, split_labels
 from graphham.methods.network_training import NodeNet, dropped, product
 from graphham.methods.scaled_features import as_matrix, fit_features, reduced
 from graphham.methods.sparse_dots import walk_matrix
 from graphham.model.inputs import FeatureRows
-from graphham.training.supervision import Truth
-
-if TYPE_CHECKING:
-    from graphham.training.trainer import Listener
 
 _CLASSIFY = frozenset({"classify"})
 
 
-def split_rows(
-    graph: Graph, seed: int, train_rows: Rows | None, validation_rows: Rows | None
-) -> tuple[Rows, Rows]:
+def split_rows(request: FitRequest, seed: int) -> tuple[Rows, Rows]:
     """Return the rows to train on and those to choose settings on, as every method splits them."""
-    assert graph.labels is not None
-    truth = Truth.split(graph.labels, seed, 0.1, train_rows, validation_rows)
+    truth = split_labels(request, seed)
     return np.flatnonzero(truth.training.numpy()), truth.validation.numpy()
 
 
@@ -74,18 +67,12 @@ class LogisticRegression(Method):
         # C is searched within the fit already; other scalings are what is left.
         return [{}, {"scaling": "row"}, {"scaling": "none"}]
 
-    def _fit(
-        self,
-        graph: Graph,
-        task: str,
-        train_rows: Rows | None,
-        validation_rows: Rows | None,
-        listener: Listener | None,
-    ) -> None:
+    def _fit(self, request: FitRequest) -> None:
+        graph = request.graph
         assert graph.labels is not None
         if self.strength is not None and self.strength <= 0:
             raise InputError(f"strength must be above 0, got {self.strength}")
-        training, validation = split_rows(graph, self.seed, train_rows, validation_rows)
+        training, validation = split_rows(request, self.seed)
         x = as_matrix(fit_features(graph, self.scaling, self.dim, self.seed)[1])
         inputs, smooth = self._inputs(x, graph)
         chosen = STRENGTHS if self.strength is None else (self.strength,)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphham.graph.graph import Graph
-from graphham.methods.base import cosines
+from graphham.methods.link_cosines import cosines
 from graphham.methods.sparse_dots import SparseRows, smoothed_rows
 
 Rows = npt.NDArray[np.int64]

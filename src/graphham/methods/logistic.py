@@ -17,7 +17,8 @@ from scipy.optimize import minimize
 from scipy.special import expit, softmax
 
 from graphham.graph.graph import Labels
-from graphham.methods.base import Rows, label_score
+from graphham.methods.fit_request import Rows
+from graphham.training.multilabel import ranked_micro_f1
 
 Array = npt.NDArray[Any]
 # Strengths C of the fit against the penalty, weak to strong; each starts from the one before.
@@ -173,3 +174,20 @@ def _targets(labels: Labels, rows: Rows) -> Array:
         return np.eye(len(labels.classes))[labels.codes[rows]]
     assert labels.matrix is not None
     return np.asarray(labels.matrix[rows].toarray(), dtype=np.float64)
+
+
+def label_score(scores: npt.NDArray[Any], labels: Labels, rows: Rows) -> float:
+    """Return accuracy (single-label) or micro-F1 (multi-label) of class scores on some rows.
+
+    Args:
+        scores: ``(num_nodes, num_classes)``.
+        labels: The truth; rows with unknown labels are left out.
+        rows: Rows to score.
+    """
+    rows = rows[labels.known[rows]]
+    if not len(rows):
+        return float("nan")
+    if labels.codes is not None:
+        return float((scores[rows].argmax(1) == labels.codes[rows]).mean())
+    assert labels.matrix is not None
+    return ranked_micro_f1(scores[rows], labels.matrix[rows])

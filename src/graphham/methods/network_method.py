@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from graphham.graph.graph import Graph
-from graphham.methods.base import Floats, Method, Rows
+from graphham.methods.base import FitRequest, Floats, Method
 from graphham.methods.network_training import (
     NodeNet,
     Schedule,
@@ -22,11 +22,9 @@ from graphham.methods.network_training import (
 )
 from graphham.methods.scaled_features import fit_features
 from graphham.model.inputs import FeatureMap, NodeInputs
+from graphham.results.encoder import class_scores
 from graphham.system.threads import single_threaded
 from graphham.training.supervision import Truth
-
-if TYPE_CHECKING:
-    from graphham.training.trainer import Listener
 
 _VALIDATION_SHARE = 0.1
 # The two sizes between which regularisation falls: Cora, and graphs of twenty thousand nodes.
@@ -40,6 +38,13 @@ def by_size(num_nodes: int, small: float, large: float) -> float:
     """
     share = math.log(max(num_nodes, 1) / _SMALL) / math.log(_LARGE / _SMALL)
     return round(small + (large - small) * min(max(share, 0.0), 1.0), 6)
+
+
+def split_labels(request: FitRequest, seed: int) -> Truth:
+    """Return the labels to train on and those kept for validation, as every method splits them."""
+    assert request.graph.labels is not None
+    rows = request.train_rows, request.validation_rows
+    return Truth.split(request.graph.labels, seed, _VALIDATION_SHARE, *rows)
 
 
 class NetworkMethod(Method):
@@ -157,27 +162,16 @@ class NetworkMethod(Method):
         dropout = float(chosen.pop("dropout"))
         return replace(Schedule(fanouts=tuple(self.fanouts)), **chosen), dropout
 
-    def _fit(
-        self,
-        graph: Graph,
-        task: str,
-        train_rows: Rows | None,
-        validation_rows: Rows | None,
-        listener: Listener | None,
-    ) -> None:
+    def _fit(self, request: FitRequest) -> None:
+        graph, task = request.graph, request.task
         schedule, dropout = self._schedule(task, graph.num_nodes)
-        truth = None
-        if task == "classify":
-            assert graph.labels is not None
-            truth = Truth.split(
-                graph.labels, self.seed, _VALIDATION_SHARE, train_rows, validation_rows
-            )
+        truth = split_labels(request, self.seed) if task == "classify" else None
         with single_threaded():
             self._features, inputs = fit_features(graph, self.scaling, self.dim, self.seed)
             num_classes = len(self.classes_) if truth is not None else 0
             self._is_multi = truth is not None and truth.is_multi
             self._net = self._make_net(inputs.num_features, num_classes, dropout, graph.num_nodes)
-            done = train(self._net, graph, inputs, schedule, self.seed, truth, listener)
+            done = train(self._net, graph, inputs, schedule, self.seed, truth, request.listener)
             self._read(graph, inputs)
         self.trained_: Trained = done
         self.history_ = done.history
@@ -189,10 +183,9 @@ class NetworkMethod(Method):
         if self._net.classifier is not None:
             with torch.no_grad():
                 logits = self._net.classify(vectors, None)
-            scores = logits.sigmoid() if self._is_multi else logits.softmax(1)
-            self.class_scores_ = scores.numpy().astype(np.float32)
+            self.class_scores_ = class_scores(logits, self._is_multi)
 
-    def _transform(self, graph: Graph) -> Floats:
+    def _place(self, graph: Graph) -> Floats:
         known = self.ids_.find(graph.ids) if self._features.is_structural else None
         with single_threaded():
             inputs = self._shown(self._features.apply(graph, known))

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from graphham.errors import InputError
 from graphham.graph.graph import Graph
 from graphham.graph.neighborhoods import Block
-from graphham.methods.base import Rows
+from graphham.methods.fit_request import Rows
 from graphham.model.inputs import FeatureRows, NodeInputs
 from graphham.model.losses import class_loss
 from graphham.sampling.keys import derive_key, numpy_generator, torch_generator

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import difflib
 import importlib
-import numbers
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,147 +16,76 @@ _BOTH = frozenset({"classify", "links"})
 _CLASSIFY = frozenset({"classify"})
 _LINKS = frozenset({"links"})
 
-# name -> (module, class, one line, tasks); the line and the tasks stand here so that listing the
-# methods imports none of them.
-_METHODS: dict[str, tuple[str, str, str, frozenset[str]]] = {
+# name -> (module:class, tasks, what it is). Tasks and text stand here as well as in the class, so
+# that listing the methods imports none of them.
+_METHODS: dict[str, tuple[str, frozenset[str], str]] = {
     "graphham": (
-        "graphham.methods.graphham",
-        "GraphHAMMethod",
+        "graphham:GraphHAM",
+        _BOTH,
         "membership attention over a nested hierarchy of groups (default preset)",
-        _BOTH,
     ),
-    "graphham-no-lambda": (
-        "graphham.methods.graphham",
-        "NoGroupAttention",
-        "GraphHAM without group attention",
-        _BOTH,
-    ),
+    "graphham-no-lambda": ("graphham:NoGroupAttention", _BOTH, "GraphHAM without group attention"),
     "graphham-no-q": (
-        "graphham.methods.graphham",
-        "NoGroupContext",
-        "GraphHAM whose context vectors do not depend on groups",
+        "graphham:NoGroupContext",
         _BOTH,
+        "GraphHAM whose context vectors do not depend on groups",
     ),
     "graphham-no-reg": (
-        "graphham.methods.graphham",
-        "NoConstraints",
-        "GraphHAM without must-link and cannot-link constraints",
+        "graphham:NoConstraints",
         _BOTH,
+        "GraphHAM without must-link and cannot-link constraints",
     ),
     "graphham-paper": (
-        "graphham.methods.graphham",
-        "PaperGraphHAM",
+        "graphham:PaperGraphHAM",
+        _BOTH,
         "GraphHAM as printed in the paper (preset paper)",
-        _BOTH,
     ),
-    "graphsage": (
-        "graphham.methods.sage",
-        "GraphSAGE",
-        "GraphSAGE, mean aggregator, two layers",
-        _BOTH,
-    ),
-    "gat": (
-        "graphham.methods.gat",
-        "GAT",
-        "graph attention network, eight heads, two layers",
-        _BOTH,
-    ),
+    "graphsage": ("sage:GraphSAGE", _BOTH, "GraphSAGE, mean aggregator, two layers"),
+    "gat": ("gat:GAT", _BOTH, "graph attention network, eight heads, two layers"),
     "graphstone": (
-        "graphham.methods.graphstone",
-        "GraphSTONE",
+        "graphstone:GraphSTONE",
+        _BOTH,
         "GraphSTONE: structural topics of anonymous walks guide convolutions",
-        _BOTH,
     ),
-    "hgcn": (
-        "graphham.methods.hgcn",
-        "HGCN",
-        "H-GCN: convolutions down and up four coarser graphs",
-        _CLASSIFY,
-    ),
-    "logreg": (
-        "graphham.methods.linear",
-        "LogisticRegression",
-        "logistic regression on features, no graph",
-        _CLASSIFY,
-    ),
-    "mlp": (
-        "graphham.methods.linear",
-        "MLP",
-        "one hidden layer on features, no graph",
-        _CLASSIFY,
-    ),
+    "hgcn": ("hgcn:HGCN", _CLASSIFY, "H-GCN: convolutions down and up four coarser graphs"),
+    "logreg": ("linear:LogisticRegression", _CLASSIFY, "logistic regression on features, no graph"),
+    "mlp": ("linear:MLP", _CLASSIFY, "one hidden layer on features, no graph"),
     "sgc": (
-        "graphham.methods.linear",
-        "SmoothedRegression",
-        "logistic regression on two-hop smoothed features (SGC)",
+        "linear:SmoothedRegression",
         _CLASSIFY,
+        "logistic regression on two-hop smoothed features (SGC)",
     ),
-    "deepwalk": (
-        "graphham.methods.deepwalk",
-        "DeepWalk",
-        "skip-gram vectors of random walks, no features",
-        _BOTH,
-    ),
+    "deepwalk": ("deepwalk:DeepWalk", _BOTH, "skip-gram vectors of random walks, no features"),
     "deepmincut": (
-        "graphham.methods.deepmincut",
-        "DeepMinCut",
-        "communities by a normalised minimum cut, no features",
+        "deepmincut:DeepMinCut",
         _BOTH,
+        "communities by a normalised minimum cut, no features",
     ),
     "deepmincut-features": (
-        "graphham.methods.deepmincut",
-        "DeepMinCutFeatures",
+        "deepmincut:DeepMinCutFeatures",
+        _BOTH,
         "the same, memberships computed from features",
-        _BOTH,
     ),
-    "asp2vec": (
-        "graphham.methods.asp2vec",
-        "Asp2Vec",
-        "skip-gram with several aspects per node, no features",
-        _BOTH,
-    ),
-    "gne": (
-        "graphham.methods.gne",
-        "GNE",
-        "GNE: siblings of a tree of communities on spheres, no features",
-        _BOTH,
-    ),
+    "asp2vec": ("asp2vec:Asp2Vec", _BOTH, "skip-gram with several aspects per node, no features"),
+    "gne": ("gne:GNE", _BOTH, "GNE: siblings of a tree of communities on spheres, no features"),
     "spacene": (
-        "graphham.methods.spacene",
-        "SpaceNE",
-        "SpaceNE: nested subspaces along a tree of communities, no features",
+        "spacene:SpaceNE",
         _BOTH,
+        "SpaceNE: nested subspaces along a tree of communities, no features",
     ),
     "smoothed": (
-        "graphham.methods.untrained",
-        "SmoothedFeatures",
-        "cosine of one-hop smoothed features, no training",
+        "untrained:SmoothedFeatures",
         _LINKS,
+        "cosine of one-hop smoothed features, no training",
     ),
     "smoothed-svd": (
-        "graphham.methods.untrained",
-        "SmoothedDirections",
+        "untrained:SmoothedDirections",
+        _LINKS,
         "the same along the main directions only",
-        _LINKS,
     ),
-    "features": (
-        "graphham.methods.untrained",
-        "PlainFeatures",
-        "cosine of features, no graph, no training",
-        _LINKS,
-    ),
-    "common-neighbors": (
-        "graphham.methods.untrained",
-        "CommonNeighbors",
-        "number of shared neighbours",
-        _LINKS,
-    ),
-    "adamic-adar": (
-        "graphham.methods.untrained",
-        "AdamicAdar",
-        "shared neighbours, rare ones counting more",
-        _LINKS,
-    ),
+    "features": ("untrained:PlainFeatures", _LINKS, "cosine of features, no graph, no training"),
+    "common-neighbors": ("untrained:CommonNeighbors", _LINKS, "number of shared neighbours"),
+    "adamic-adar": ("untrained:AdamicAdar", _LINKS, "shared neighbours, rare ones counting more"),
 }
 
 
@@ -169,7 +96,13 @@ def method_names() -> list[str]:
 
 def method_rows() -> list[tuple[str, str, frozenset[str]]]:
     """Return name, one line and tasks (``classify``, ``links``) of all methods."""
-    return [(name, line, tasks) for name, (_, _, line, tasks) in _METHODS.items()]
+    return [(name, line, tasks) for name, (_, tasks, line) in _METHODS.items()]
+
+
+def class_modules() -> dict[str, str]:
+    """Return the module below ``graphham.methods`` of every method's class, by class name."""
+    places = (place.split(":") for place, _, _ in _METHODS.values())
+    return {name: module for module, name in places}
 
 
 def method_class(name: str) -> type[Method]:
@@ -179,8 +112,9 @@ def method_class(name: str) -> type[Method]:
         InputError: There is no such method; the nearest name is suggested.
     """
     check_method_name(name)
-    module, attribute, _, _ = _METHODS[name]
-    found: type[Method] = getattr(importlib.import_module(module), attribute)
+    module, attribute = _METHODS[name][0].split(":")
+    home = importlib.import_module(f"graphham.methods.{module}")
+    found: type[Method] = getattr(home, attribute)
     return found
 
 
@@ -202,52 +136,17 @@ def make_method(name: str, **settings: Any) -> Method:
     Raises:
         InputError: There is no such method or setting.
     """
-    chosen = method_class(name)
-    known = chosen.setting_names()
-    for setting in settings:
-        if setting not in known:
-            near = difflib.get_close_matches(setting, known, n=1, cutoff=0.4)
-            hint = f"did you mean {near[0]!r}?" if near else f"it takes {', '.join(known)}"
-            raise InputError(f"the method {name} has no setting {setting!r}; {hint}")
-    kinds = chosen.setting_kinds()
-    for setting, value in settings.items():
-        if not _is_kind(value, kinds[setting]):
-            wanted = kinds[setting].replace(" | None", "")
-            raise InputError(
-                f"the setting {setting} of {name} must be {_KINDS.get(wanted, wanted)}, "
-                f"got {value!r}"
-            )
-    return chosen(**settings)
+    return method_class(name).make(**settings)
 
 
-_KINDS = {
-    "int": "a whole number",
-    "float": "a number",
-    "bool": "true or false",
-    "str": "text",
-    "Sequence[int]": "a list of whole numbers",
-}
+def load_method(path: str | Path, graph: Any = None) -> Method:
+    """Load the fit that a run folder holds, whichever method it is of.
 
+    Args:
+        path: The run folder.
+        graph: The training graph, in any form ``fit`` takes; ``explain``, ``groups_table`` and
+            ``save`` need it where the run does not hold it.
+    """
+    from graphham.results.run_folder import Run
 
-def _is_kind(value: Any, kind: str) -> bool:
-    """Tell whether a value is what an annotation asks for; what it does not know may be all."""
-    if kind.endswith(" | None"):
-        return value is None or _is_kind(value, kind.removesuffix(" | None"))
-    if kind == "bool":
-        return isinstance(value, bool)
-    if kind in ("int", "float"):
-        if isinstance(value, bool) or value != value:
-            return False
-        return isinstance(value, numbers.Integral if kind == "int" else numbers.Real)
-    if kind == "str":
-        return isinstance(value, str)
-    if kind == "Sequence[int]":
-        return isinstance(value, Iterable) and all(_is_kind(item, "int") for item in value)
-    return True
-
-
-def load_method(path: str | Path) -> Method:
-    """Load a fitted method of any kind from its folder."""
-    from graphham.methods.method_folder import load_method as load
-
-    return load(path)
+    return method_class(Run.open(path).method).load(path, graph)

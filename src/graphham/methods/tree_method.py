@@ -9,8 +9,9 @@ from typing import Any
 import numpy.typing as npt
 
 from graphham.graph.graph import Graph
-from graphham.methods.community_tree import Tree, make_tree
+from graphham.methods.community_tree import Tree, build_tree
 from graphham.methods.label_free import LabelFreeMethod
+from graphham.methods.tree_reading import read_tree
 from graphham.system.atomic import write_json
 
 
@@ -48,14 +49,16 @@ class TreeMethod(LabelFreeMethod):
 
     def _make_tree(self, graph: Graph) -> Tree:
         """Read or build the tree, and set ``tree_`` and ``levels_``."""
-        self.tree_ = make_tree(
-            graph,
-            self.tree,
-            self.seed,
-            max_leaves=self.max_leaves,
-            max_depth=self.max_depth,
-            resolution=self.resolution,
-        )
+        if self.tree is not None:
+            self.tree_ = read_tree(self.tree, graph.ids)
+        else:
+            self.tree_ = build_tree(
+                graph,
+                self.seed,
+                max_leaves=self.max_leaves,
+                max_depth=self.max_depth,
+                resolution=self.resolution,
+            )
         self.levels_ = self.tree_.levels()
         return self.tree_
 

@@ -8,7 +8,7 @@ directions, for whoever wants dense ones.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +16,9 @@ import scipy.sparse as sp
 
 from graphham.errors import InputError
 from graphham.graph.graph import Graph
-from graphham.methods.base import Method, Rows
+from graphham.methods.base import FitRequest, Method, Rows
 from graphham.methods.scaled_features import reduced, scaled_features
 from graphham.methods.sparse_dots import SparseRows, smoothed_rows, unit_rows
-
-if TYPE_CHECKING:
-    from graphham.training.trainer import Listener
 
 _LINKS = frozenset({"links"})
 
@@ -40,15 +37,8 @@ class SparseMethod(Method):
         """Return the ``(num_nodes, width)`` sparse vectors."""
         raise NotImplementedError
 
-    def _fit(
-        self,
-        graph: Graph,
-        task: str,
-        train_rows: Rows | None,
-        validation_rows: Rows | None,
-        listener: Listener | None,
-    ) -> None:
-        self._held = SparseRows(self._rows(graph))
+    def _fit(self, request: FitRequest) -> None:
+        self._held = SparseRows(self._rows(request.graph))
         self.embedding_ = reduced(self._held.matrix, self.dim, self.seed)
 
     def _score_links(self, pairs: Rows) -> npt.NDArray[np.float64]:

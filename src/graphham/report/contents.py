@@ -32,6 +32,8 @@ def numbers(view: RunView) -> list[dict[str, str]]:
 
     for part in ("graph", "hierarchy", "training", "cost"):
         visit(part, view.run.summary.get(part))
+    if not view.result.memberships:
+        return rows
     for name, value in (
         ("concentration.mean", view.mean_concentration),
         ("concentration.boundary_bar", view.boundary_bar),
@@ -47,12 +49,15 @@ def lead(view: RunView) -> str:
     parts = f"{graph.get('nodes', view.num_nodes):,} nodes and {graph.get('edges', 0):,} edges"
     if graph.get("features"):
         parts += f" with {graph['features']:,} features"
-    tree = view.tree
+    name = view.run.method
+    reader = "GraphHAM" if name == "graphham" else f"The method {name}"
+    if not view.num_levels:
+        return f"{reader} read {parts} and gave every node {view.run.embedding.shape[1]} numbers."
     levels = " inside ".join(
         f"{int((s > 0).sum())} {'fine' if i == 0 else 'coarse'} groups"
-        for i, s in enumerate(tree.sizes)
+        for i, s in enumerate(view.tree.sizes)
     )
-    return f"GraphHAM read {parts} and found {levels}."
+    return f"{reader} read {parts} and found {levels}."
 
 
 def headline_tiles(view: RunView) -> list[dict[str, str]]:
@@ -63,13 +68,10 @@ def headline_tiles(view: RunView) -> list[dict[str, str]]:
     def add(name: str, value: str, meaning: str, source: str) -> None:
         tiles.append({"name": name, "value": value, "meaning": meaning, "source": anchor(source)})
 
-    counts = " › ".join(f"{metrics.get(f'used_{i}', 0)}" for i in range(1, view.num_levels + 1))
-    add(
-        "groups, fine › coarse",
-        counts,
-        "Groups that hold at least 1% of the nodes.",
-        "hierarchy.used_1",
-    )
+    if view.num_levels:
+        used = [str(metrics.get(f"used_{i}", 0)) for i in range(1, view.num_levels + 1)]
+        meaning = "Groups that hold at least 1% of the nodes."
+        add("groups, fine › coarse", " › ".join(used), meaning, "hierarchy.used_1")
     largest = metrics.get(f"largest_share_{view.num_levels}")
     if largest is not None:
         add(
@@ -87,12 +89,11 @@ def headline_tiles(view: RunView) -> list[dict[str, str]]:
             f"1 is a perfect tree. Along the tree's paths: {metrics['nesting']:.3f}.",
             "hierarchy.nesting_evidence",
         )
-    add(
-        "mean concentration",
-        f"{view.mean_concentration:.3f}",
-        f"How firmly nodes commit to one group; boundary nodes lie below {view.boundary_bar:.3f}.",
-        "concentration.mean",
-    )
+    if view.result.memberships:
+        bar = f"boundary nodes lie below {view.boundary_bar:.3f}."
+        meaning = f"How firmly nodes commit to one group; {bar}"
+        mean = f"{view.mean_concentration:.3f}"
+        add("mean concentration", mean, meaning, "concentration.mean")
     top = view.num_levels
     if metrics.get(f"nmi_{top}") is not None:
         add(
@@ -147,6 +148,8 @@ def group_rows(view: RunView) -> list[dict[str, Any]]:
         for child in largest_first(level - 1, view.tree.children(level, group)):
             visit(level - 1, child)
 
+    if not view.num_levels:
+        return []
     for group in largest_first(view.num_levels, range(view.tree.group_counts[-1])):
         visit(view.num_levels, group)
     return rows
@@ -154,7 +157,7 @@ def group_rows(view: RunView) -> list[dict[str, Any]]:
 
 def boundary_rows(view: RunView) -> list[dict[str, Any]]:
     """Return the nodes that commit least and the two groups each lies between."""
-    if all(count == 1 for count in view.tree.group_counts):
+    if not view.result.memberships or max(view.tree.group_counts) == 1:
         return []
     boundary = boundary_table(view.result, _TOP_BOUNDARY).to_pylist()
     _, titles = view.node_texts(view.result.ids.find([row["id"] for row in boundary]))
@@ -181,20 +184,18 @@ def facts(view: RunView) -> list[tuple[str, str]]:
     """Return what repeats the run and what it cost."""
     summary = view.run.summary
     training, cost = summary.get("training", {}), summary.get("cost", {})
-    graph = summary.get("graph", {})
+    graph, config = summary.get("graph", {}), view.run.config
     pairs = [
         ("Run folder", view.run.path.name),
         ("Graph", f"{one_line(graph.get('name'))}, fingerprint {graph.get('fingerprint')}"),
-        ("Task", f"{view.run.config.get('task')}, preset {view.run.config.get('preset')}"),
-        ("Seed", str(view.run.config.get("seed"))),
+        ("Method", one_line(view.run.method)),
+        ("Task", ", preset ".join(str(c) for k in ("task", "preset") if (c := config.get(k)))),
+        ("Seed", str(config.get("seed"))),
     ]
     if training.get("epochs") is not None:
         best = training.get("best_epoch")
         epochs = str(training["epochs"])
         pairs.append(("Epochs", epochs if best is None else f"{epochs}, best {best}"))
-    method = summary.get("method")
-    if isinstance(method, dict) and method.get("name"):
-        pairs.insert(2, ("Method", one_line(method["name"])))
     if cost.get("seconds") is not None:
         memory = (cost.get("peak_memory_bytes") or 0) / 2**30
         pairs.append(("Cost", f"{_duration(cost['seconds'])}, {memory:.2f} GiB at most"))

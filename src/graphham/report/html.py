@@ -70,23 +70,28 @@ def report_page(view: RunView) -> str:
         maps.append((f"map{level}", f"Coloured by level {level}: {kind}", level))
     if view.label_names:
         maps.append(("map-label", "Coloured by label", "label"))
-    maps.append(("map-firm", "Coloured by concentration (orange: undecided)", "concentration"))
+    if view.result.memberships:
+        maps.append(("map-firm", "Coloured by concentration (orange: undecided)", "concentration"))
+    if not maps:
+        maps.append(("map-plain", "All nodes", "nothing"))
     drawn = {id_: figures.node_map(view, color) for id_, _, color in maps}
-    drawn["tree"] = figures.group_tree(view)
+    if view.num_levels:
+        drawn["tree"] = figures.group_tree(view)
     if view.num_levels > 1:
         drawn["flow"] = figures.merge_flow(view)
         drawn["levels"] = figures.level_heatmap(view)
-    if view.label_names:
+    if view.label_names and view.num_levels:
         drawn["labels"] = figures.label_heatmap(view)
     if view.result.attention_gap:
         drawn["attention"] = figures.attention_histogram(view)
     if sum(isinstance(r.get("epoch"), int) for r in view.run.metrics) > 1:  # a line needs two
         drawn["training"] = figures.training_curves(view)
+    boundary = contents.boundary_rows(view)
     sections = [
         ("map", "Map"),
-        ("groups", "Groups"),
+        *([("groups", "Groups")] if view.num_levels else []),
         *([("agreement", "Levels and labels")] if {"levels", "labels"} & drawn.keys() else []),
-        ("boundary", "Between groups"),
+        *([("boundary", "Between groups")] if boundary else []),
         *([("training", "Training")] if {"attention", "training"} & drawn.keys() else []),
         ("details", "Details"),
     ]
@@ -110,7 +115,8 @@ def report_page(view: RunView) -> str:
         groups=contents.group_rows(view),
         has_labels=bool(view.label_names),
         label_use="trained on" if view.run.config.get("task") == "classify" else "never trained on",
-        boundary=contents.boundary_rows(view),
+        boundary=boundary,
+        has_memberships=bool(view.result.memberships),
         facts=contents.facts(view),
         numbers=contents.numbers(view),
         config=(view.run.path / "config.toml").read_text("utf-8"),

@@ -10,14 +10,14 @@ import numpy.typing as npt
 
 from graphham.errors import InputError
 from graphham.report.canvas import AnyRun, blank_figure, go
-from graphham.report.palette import CONCENTRATION_SCALE, UNKNOWN
+from graphham.report.palette import BASE, CONCENTRATION_SCALE, UNKNOWN
 from graphham.report.safe_text import plot_text
 from graphham.report.view import RunView
 
 if TYPE_CHECKING:
     from graphham.report.canvas import Figure
 
-ColorBy: TypeAlias = int | Literal["label", "concentration"]
+ColorBy: TypeAlias = int | Literal["label", "concentration", "nothing"]
 
 _LEGEND_COLUMNS, _LEGEND_LINE = 3, 19
 # A column of the legend holds this many signs; the pointer shows all of them.
@@ -29,17 +29,21 @@ def node_map(run: AnyRun, color: ColorBy = 1, boundary: bool = True) -> Figure:
 
     Args:
         run: The run.
-        color: A level (1 is the finest), ``"label"`` or ``"concentration"``.
-        boundary: Mark the nodes that commit least, in a trace of their own.
+        color: A level (1 is the finest), ``"label"``, ``"concentration"`` or ``"nothing"``.
+        boundary: Mark the nodes that commit least, in a trace of their own, where the method says
+            how firmly nodes belong to groups.
     """
     view = RunView.of(run)
     rows, text = view.drawn_rows, view.hover_texts
     xy = view.layout.xy[rows]
     if color == "concentration":
         traces = [_concentration_trace(view, rows, xy, text)]
+    elif color == "nothing":
+        style = {"size": _point_size(len(rows)), "color": BASE[0], "opacity": 0.85}
+        traces = [_points("nodes", xy, text, style)]
     else:
         traces = list(_class_traces(view, rows, xy, text, color))
-    if boundary:
+    if boundary and view.result.memberships:
         edge = np.flatnonzero(view.is_boundary[rows])
         size = _point_size(len(rows)) + 2
         # Where thousands of points crowd, full rings would hide what they mark.
@@ -51,7 +55,8 @@ def node_map(run: AnyRun, color: ColorBy = 1, boundary: bool = True) -> Figure:
         marked.meta = {"role": "boundary"}
         traces.append(marked)
     # The legend stands below in columns, whole: an entry that must be scrolled to is lost on paper.
-    lines = 0 if color == "concentration" else -(-len(traces) // _LEGEND_COLUMNS)
+    has_legend = color not in ("concentration", "nothing")
+    lines = -(-len(traces) // _LEGEND_COLUMNS) if has_legend else 0
     figure = blank_figure(traces, height=440 + _LEGEND_LINE * lines)
     hidden = {"visible": False, "constrain": "domain"}
     figure.update_xaxes(**hidden)
@@ -59,7 +64,7 @@ def node_map(run: AnyRun, color: ColorBy = 1, boundary: bool = True) -> Figure:
     figure.update_layout(
         margin={"l": 4, "r": 4, "t": 8, "b": 12 + _LEGEND_LINE * lines},
         dragmode="pan",
-        showlegend=color != "concentration",
+        showlegend=has_legend,
         legend={
             "itemsizing": "constant",
             "font": {"size": 10},
@@ -110,6 +115,8 @@ def _legend_order(view: RunView, color: ColorBy, count: int) -> list[int]:
 def _concentration_trace(
     view: RunView, rows: npt.NDArray[Any], xy: Any, text: Sequence[str]
 ) -> Any:
+    if not view.result.memberships:
+        raise InputError(f"the method {view.run.method} has no concentration to colour by")
     values = view.result.concentration[rows]
     style = {
         "size": _point_size(len(rows)),

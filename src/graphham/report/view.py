@@ -106,17 +106,17 @@ class RunView:
     @cached_property
     def colors(self) -> list[list[str]]:
         """A colour per group and level."""
-        return group_colors(self.tree)
+        return group_colors(self.tree) if self.num_levels else []
 
     @property
     def num_nodes(self) -> int:
         """Number of nodes."""
-        return self.tree.num_nodes
+        return len(self.run.embedding)
 
     @property
     def num_levels(self) -> int:
-        """Number of levels of groups."""
-        return self.tree.num_levels
+        """Number of levels of groups; 0 where the method finds none."""
+        return self.tree.num_levels if self.run.has_groups else 0
 
     @property
     def name(self) -> str:
@@ -151,7 +151,7 @@ class RunView:
     @cached_property
     def boundary_bar(self) -> float:
         """Concentration below which a node counts as lying on a boundary."""
-        if not self.num_nodes:
+        if not self.num_nodes or not self.result.memberships:
             return 0.0
         return float(np.quantile(self.result.concentration, BOUNDARY_SHARE))
 
@@ -163,13 +163,20 @@ class RunView:
     @cached_property
     def mean_concentration(self) -> float:
         """Mean concentration of the nodes, 0 without nodes."""
-        return float(np.mean(self.result.concentration)) if self.num_nodes else 0.0
+        values = self.result.concentration
+        return float(np.mean(values)) if len(values) else 0.0
 
     @cached_property
     def concentration_percentiles(self) -> list[float]:
         """The 101 percentiles of the concentration, from the least to the largest."""
         steps = np.linspace(0, 1, 101)
         return [float(v) for v in np.quantile(self.result.concentration, steps)]
+
+    def concentrations(self, rows: npt.NDArray[Any]) -> list[float] | None:
+        """Return the concentration of some rows; ``None`` where the method has none."""
+        if not self.result.memberships:
+            return None
+        return [float(v) for v in self.result.concentration[rows]]
 
     def sample(self, most: int, seed: int = 0) -> npt.NDArray[np.int64]:
         """Return rows to draw, in row order: all, or a fixed sample when there are more."""
@@ -188,18 +195,22 @@ class RunView:
         """What the pointer shows for each drawn node: id, title, groups, label, concentration."""
         rows = self.drawn_rows
         ids, titles = self.node_texts(rows)
-        names = [[plot_text(n, SHORT) for n in level] for level in self.tree.names]
+        names = [
+            [plot_text(n, SHORT) for n in level]
+            for level in (self.tree.names if self.num_levels else ())
+        ]
         codes = [g[rows].tolist() for g in self.result.groups]
         labels = [plot_text(n, SHORT) for n in self.label_names]
         label_codes = self.label_codes[rows].tolist()
-        concentration = self.result.concentration[rows].tolist()
+        concentration = self.concentrations(rows)
         texts = []
         for i, (node, title) in enumerate(zip(ids, titles, strict=True)):
             lines = [f"<b>{plot_text(node, 60)}</b>"]
             lines += [plot_text(title, 70)] if title else []
             lines += [f"level {at + 1}: {names[at][codes[at][i]]}" for at in range(len(codes))]
             lines += [f"label: {labels[label_codes[i]]}"] if label_codes[i] >= 0 else []
-            texts.append("<br>".join([*lines, f"concentration {concentration[i]:.3f}"]))
+            lines += [f"concentration {concentration[i]:.3f}"] if concentration else []
+            texts.append("<br>".join(lines))
         return texts
 
     def node_texts(self, rows: Sequence[int] | npt.NDArray[Any]) -> tuple[list[str], list[str]]:

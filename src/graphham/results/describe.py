@@ -14,7 +14,6 @@ import scipy.sparse as sp
 
 from graphham.errors import InputError
 from graphham.graph.graph import Graph, Labels
-from graphham.results.hierarchy import Hierarchy
 from graphham.results.result import FitResult
 from graphham.results.scores import contingency
 
@@ -84,7 +83,7 @@ def groups_table(
         names.append(name_groups(found, known, _second_labels(result, level)))
         typical += _typical_rows(result, level, top_nodes)
         boundary += _boundary_rows(result, level, top_nodes)
-    table = Hierarchy.from_result(result, names).to_table()
+    table = result.hierarchy.named(names).to_table()
     struct = pa.struct([("feature", pa.string()), ("lift", pa.float32()), ("share", pa.float32())])
     described = [
         [{"feature": f.feature, "lift": f.lift, "share": f.share} for f in group]
@@ -122,6 +121,8 @@ def boundary_table(result: FitResult, count: int = 20) -> pa.Table:
 
     if count < 0:
         raise InputError(f"cannot list {count} boundary nodes; give a number of at least 0")
+    if not result.memberships:
+        raise InputError("the fit has no memberships, so no node lies between groups")
     rows = np.argsort(result.concentration, kind="stable")[:count]
     per_level = [two_strongest(member[rows]) for member in result.memberships]
     margins = np.stack([first - second for _, _, first, second in per_level])
@@ -378,7 +379,10 @@ def _all_whole(values: Sequence[Any]) -> bool:
 
 def _typical_rows(result: FitResult, level: int, top: int) -> list[npt.NDArray[np.int64]]:
     codes, k = result.groups[level], result.group_counts[level]
-    member = result.memberships[level][np.arange(len(codes)), codes]
+    # Groups without memberships hold all their members equally firmly.
+    member = np.ones(len(codes), dtype=np.float32)
+    if result.memberships:
+        member = result.memberships[level][np.arange(len(codes)), codes]
     centre = _unit(_indicator(codes, k) @ result.embedding)
     closeness = np.zeros(len(codes), dtype=np.float32)
     for start in range(0, len(codes), _CHUNK):
@@ -391,8 +395,8 @@ def _typical_rows(result: FitResult, level: int, top: int) -> list[npt.NDArray[n
 
 def _boundary_rows(result: FitResult, level: int, top: int) -> list[npt.NDArray[np.int64]]:
     codes, k = result.groups[level], result.group_counts[level]
-    if k == 1:
-        return [np.zeros(0, dtype=np.int64)]
+    if k == 1 or not result.memberships:
+        return [np.zeros(0, dtype=np.int64)] * k
     _, _, high, low = two_strongest(result.memberships[level])
     return _leaders(codes, k, top, high - low)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from graphham.parallel.ranks import ALONE, Ranks
 from graphham.readout.layerwise import LayerWise, Reading
 from graphham.readout.whole_graph import full_batch
 from graphham.results.explain import NodeAttention
-from graphham.results.result import FitResult
+from graphham.results.result import FitResult, predicted
 from graphham.results.scores import majority_parents, show_paths
 from graphham.system.threads import single_threaded
 from graphham.training.ensemble import Ensemble
@@ -61,11 +62,16 @@ class Encoder:
         self.classes, self.is_multi, self.opinions = classes, is_multi, opinions
 
     @classmethod
-    def from_run(cls, run: Run) -> Encoder:
-        """Rebuild the encoder of a finished run."""
+    def from_run(cls, run: Run, state: Mapping[str, Tensor] | None = None) -> Encoder:
+        """Rebuild the encoder of a finished run.
+
+        Args:
+            run: A run of GraphHAM.
+            state: The tensors of the run, where they have been read already.
+        """
         config = read_resolved(run.config)
         facts = run.summary["model"]
-        state = run.state("torch")
+        state = run.state("torch") if state is None else state
         arrays = {k: v.numpy() for k, v in state.items() if k.startswith("inputs.")}
         features = FeatureMap.from_state(arrays, facts["scaling"], config.inputs.diffusion_steps)
         classes = tuple(facts["classes"])
@@ -74,7 +80,7 @@ class Encoder:
         )
         weights = {k[6:]: v for k, v in state.items() if k.startswith("model.")}
         model.load_state_dict(weights, strict=False)
-        opinions = Ensemble.from_state(state)
+        opinions = Ensemble.from_state(dict(state))
         return cls(model.eval(), features, config, classes, facts["is_multi"], opinions)
 
     def state(self) -> dict[str, Any]:
@@ -137,18 +143,14 @@ class Encoder:
     ) -> tuple[Labels | None, npt.NDArray[Any] | None]:
         if self.model.classifier is None:
             return None, None
-        logits = self.class_logits(states, graph, inputs)
-        if not self.is_multi:
-            confidence, codes = logits.softmax(1).max(1)
-            labels = Labels(self.classes, codes=codes.numpy().astype(np.int32))
-            return labels, confidence.numpy().astype(np.float32)
-        import scipy.sparse as sp
+        scores = class_scores(self.class_logits(states, graph, inputs), self.is_multi)
+        return predicted(scores, self.classes, self.is_multi)
 
-        probability = logits.sigmoid().numpy()
-        chosen = probability >= 0.5
-        chosen[np.arange(len(chosen)), probability.argmax(1)] = True
-        confidence_multi = np.where(chosen, probability, 1.0).min(1)
-        return Labels(self.classes, matrix=sp.csr_matrix(chosen)), confidence_multi.astype("f4")
+
+def class_scores(logits: Tensor, is_multi: bool) -> npt.NDArray[np.float32]:
+    """Return ``(num_nodes, num_classes)`` probabilities: of each label, or of one class in all."""
+    scores = logits.sigmoid() if is_multi else logits.softmax(1)
+    return np.asarray(scores.detach().cpu().numpy(), dtype=np.float32)
 
 
 def make_result(
@@ -199,6 +201,7 @@ def make_result(
         groups=groups,
         evidence=evidence,
         parents=parents,
+        parents_from="model" if model.is_seeded else "majority",
         labels=graph.labels,
         prediction=prediction,
         confidence=confidence,

@@ -6,7 +6,6 @@ it had to change in a note; ids that a format cannot hold are altered visibly, n
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from graphham.errors import InputError
-from graphham.results.result import rows_to_lists
+from graphham.results.formats import find_format
+from graphham.results.result_table import rows_to_lists
 from graphham.system.atomic import creating
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from graphham.graph.graph import Graph
     from graphham.results.run_folder import Run
 
-FORMATS = ("parquet", "csv", "word2vec", "graphml", "pyg")
 _CHUNK = 1 << 14
 _DENSE_BYTES = 1 << 28
 # word2vec text separates by blanks and lines; other control characters break its C readers.
@@ -47,6 +46,8 @@ class Export:
 def export_run(run: Run, out: str | Path, format: str, graph: Graph | None = None) -> Export:
     """Write a run in another format.
 
+    What a method does not have is left out.
+
     * ``parquet``: one table: ``id``, ``embedding`` (a list), ``group_l``, ``concentration``.
     * ``csv``: ``id``, ``dim_0``, ``dim_1``, ..., then ``group_1``, ``group_2``, ...
     * ``word2vec``: the text format; blanks in ids become underscores.
@@ -60,22 +61,12 @@ def export_run(run: Run, out: str | Path, format: str, graph: Graph | None = Non
         graph: The graph of the run, for ``graphml`` and ``pyg``; the one the run holds when not
             given.
     """
-    writers: dict[str, Callable[..., list[str]]] = {
-        "parquet": _write_parquet,
-        "csv": _write_csv,
-        "word2vec": _write_word2vec,
-        "graphml": _write_graphml,
-        "pyg": _write_pyg,
-    }
-    if format not in writers:
-        near = difflib.get_close_matches(format, FORMATS, n=1)
-        hint = f" (did you mean {near[0]!r}?)" if near else ""
-        raise InputError(f"unknown format {format!r}{hint}; choose one of {', '.join(FORMATS)}")
-    if format in ("graphml", "pyg"):
+    chosen = find_format(format)
+    if chosen.needs_graph:
         graph = _graph_of(run, graph, format)
     path = Path(out)
     with creating(path) as temporary:
-        notes = writers[format](run, temporary, graph)
+        notes = chosen.writer()(run, temporary, graph)
     return Export(path, format, tuple(notes))
 
 
@@ -104,15 +95,21 @@ def _group_columns(run: Run) -> list[str]:
     return [n for n in run.nodes.column_names if n.startswith("group_")]
 
 
+def _present(run: Run, *names: str) -> list[str]:
+    """Return those of the columns that the run's table of nodes has."""
+    return [name for name in names if name in run.nodes.column_names]
+
+
 def _chunks(count: int) -> Iterator[slice]:
     for start in range(0, count, _CHUNK):
         yield slice(start, min(start + _CHUNK, count))
 
 
-def _write_parquet(run: Run, path: Path, graph: Graph | None) -> list[str]:
+def write_parquet(run: Run, path: Path, graph: Graph | None) -> list[str]:
+    """Write one table of ids, vectors and groups."""
     import pyarrow.parquet as pq
 
-    extra = [*_group_columns(run), "concentration"]
+    extra = [*_group_columns(run), *_present(run, "concentration")]
     table = run.nodes.select(["id", *extra]).replace_schema_metadata(None)
     table = table.add_column(1, "embedding", rows_to_lists(np.asarray(run.embedding)))
     pq.write_table(table, path, compression="zstd", use_dictionary=_group_columns(run))
@@ -126,7 +123,8 @@ def _vector_table(vectors: npt.NDArray[np.float32]) -> pa.Table:
     return pa.table({f"dim_{i}": pa.array(column) for i, column in enumerate(columns)})
 
 
-def _write_csv(run: Run, path: Path, graph: Graph | None) -> list[str]:
+def write_csv(run: Run, path: Path, graph: Graph | None) -> list[str]:
+    """Write one line per node: id, vector, groups."""
     import pyarrow.csv as csv
 
     groups = run.nodes.select(["id", *_group_columns(run)]).replace_schema_metadata(None)
@@ -146,7 +144,8 @@ def _write_csv(run: Run, path: Path, graph: Graph | None) -> list[str]:
     return []
 
 
-def _write_word2vec(run: Run, path: Path, graph: Graph | None) -> list[str]:
+def write_word2vec(run: Run, path: Path, graph: Graph | None) -> list[str]:
+    """Write the text format of word2vec."""
     import pyarrow as pa
     import pyarrow.csv as csv
 
@@ -166,7 +165,8 @@ def _write_word2vec(run: Run, path: Path, graph: Graph | None) -> list[str]:
     return _note(altered, "blanks or control characters, written as underscores")
 
 
-def _write_graphml(run: Run, path: Path, graph: Graph | None) -> list[str]:
+def write_graphml(run: Run, path: Path, graph: Graph | None) -> list[str]:
+    """Write nodes with all that is known of them, and edges, as GraphML."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -223,15 +223,12 @@ def _graphml_columns(run: Run) -> list[tuple[str, str, Any]]:
         named = pa.array(list(run.hierarchy.names[level]), type=pa.large_string())
         columns.append((name, "int", text(codes)))
         columns.append((f"{name}_name", "string", _xml_text(named).take(codes.combine_chunks())))
-    columns.append(("concentration", "double", text(run.nodes.column("concentration"))))
-    for name in ("title", "label", "prediction"):
-        if name in run.nodes.column_names:
-            values = run.nodes.column(name)
-            kind = "long" if pa.types.is_integer(values.type) else "string"
-            columns.append((name, kind, _xml_text(text(values))))
-    if "confidence" in run.nodes.column_names:
-        columns.append(("confidence", "double", text(run.nodes.column("confidence"))))
-    return columns
+    for name in _present(run, "title", "label", "prediction"):
+        values = run.nodes.column(name)
+        kind = "long" if pa.types.is_integer(values.type) else "string"
+        columns.append((name, kind, _xml_text(text(values))))
+    numbers = _present(run, "concentration", "confidence")
+    return columns + [(name, "double", text(run.nodes.column(name))) for name in numbers]
 
 
 def _xml_text(values: Any) -> Any:
@@ -294,8 +291,9 @@ def pyg_arrays(run: Run, graph: Graph | None = None) -> dict[str, npt.NDArray[An
     arrays: dict[str, npt.NDArray[Any]] = {
         "edge_index": np.stack([source, graph.indices.astype(np.int64)]),
         "embedding": np.asarray(found.embedding),
-        "concentration": found.concentration,
     }
+    if found.memberships:
+        arrays["concentration"] = found.concentration
     if graph.weights is not None:
         arrays["edge_weight"] = np.asarray(graph.weights)
     x: Any = graph.features
@@ -309,7 +307,8 @@ def pyg_arrays(run: Run, graph: Graph | None = None) -> dict[str, npt.NDArray[An
         arrays["x"] = np.asarray(x)
     for level in range(1, found.num_levels + 1):
         arrays[f"group_{level}"] = found.groups[level - 1].astype(np.int64)
-        arrays[f"membership_{level}"] = found.memberships[level - 1]
+        if found.memberships:
+            arrays[f"membership_{level}"] = found.memberships[level - 1]
     if found.labels is not None and found.labels.codes is not None:
         arrays["y"] = found.labels.codes.astype(np.int64)
     elif found.labels is not None and found.labels.matrix is not None:
@@ -328,7 +327,8 @@ def pyg_arrays(run: Run, graph: Graph | None = None) -> dict[str, npt.NDArray[An
     return arrays
 
 
-def _write_pyg(run: Run, path: Path, graph: Graph | None) -> list[str]:
+def write_pyg(run: Run, path: Path, graph: Graph | None) -> list[str]:
+    """Write the arrays of a PyG ``Data`` as one npz file."""
     assert graph is not None
     arrays = pyg_arrays(run, graph)
     with path.open("wb") as file:

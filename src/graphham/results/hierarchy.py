@@ -6,16 +6,17 @@ nodes' groups, so a level that collapsed to one group cannot look good by accide
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from graphham.errors import InputError
-from graphham.results.result import Codes, FitResult
+from graphham.graph.graph import Labels
 from graphham.results.scores import (
+    Codes,
     Counts,
     conditional_entropy,
     contingency,
@@ -115,12 +116,9 @@ class Hierarchy:
             parents_from="model" if parents or len(groups) == 1 else "majority",
         )
 
-    @classmethod
-    def from_result(
-        cls, result: FitResult, names: Sequence[Sequence[str]] | None = None
-    ) -> Hierarchy:
-        """Count the hierarchy of a fit from its decoded groups."""
-        return cls.from_groups(result.groups, result.group_counts, result.parents, names)
+    def named(self, names: Iterable[Sequence[str]]) -> Hierarchy:
+        """Return the same tree under other names, one per group of every level."""
+        return replace(self, names=tuple(tuple(level) for level in names))
 
     @property
     def num_levels(self) -> int:
@@ -304,42 +302,54 @@ class Hierarchy:
         return f"Hierarchy({self.num_nodes:,} nodes; groups in use, fine to coarse: {used})"
 
 
-def hierarchy_metrics(result: FitResult) -> dict[str, Any]:
-    """Measure a fit's hierarchy as one flat dictionary that JSON can hold.
+def hierarchy_metrics(
+    tree: Hierarchy,
+    groups: Sequence[npt.NDArray[Any]],
+    evidence: Sequence[npt.NDArray[Any]] = (),
+    labels: Labels | None = None,
+) -> dict[str, Any]:
+    """Measure a hierarchy as one flat dictionary that JSON can hold; ``result.metrics`` keeps it.
 
     Per level ``l``: ``groups_l``, ``used_l`` (at least 1% of the nodes), ``effective_l``,
     ``largest_share_l``, and with labels ``nmi_l``, ``ari_l``, ``label_purity_l``. Between ``l``
     and ``l + 1``: ``nesting_l`` of the decoded groups, ``nesting_evidence_l`` and ``agreement_l``
     of the layers' own argmax, ``violation_rate_l`` and ``conditional_entropy_l``. The names
     without a number are means over level pairs (``None`` with one level).
+
+    Args:
+        tree: The hierarchy.
+        groups: Per level ``(num_nodes,)`` groups that it was counted from.
+        evidence: Per level ``(num_nodes,)`` argmax of the layer alone; what concerns it is left out
+            for a method that has none.
+        labels: Known classes.
     """
-    hierarchy = Hierarchy.from_result(result)
     found: dict[str, Any] = {
-        "levels": result.num_levels,
-        "nodes": result.num_nodes,
-        "concentration": float(result.concentration.mean(dtype=np.float64)),
-        "parents_from": hierarchy.parents_from,
+        "levels": tree.num_levels,
+        "nodes": tree.num_nodes,
+        "parents_from": tree.parents_from,
     }
-    for level, codes in enumerate(result.groups, 1):
-        count = result.group_counts[level - 1]
+    for level, codes in enumerate(groups, 1):
+        count = tree.group_counts[level - 1]
         found[f"groups_{level}"] = count
         found[f"used_{level}"] = groups_used(codes, count)
         found[f"effective_{level}"] = effective_groups(codes)
-        found[f"largest_share_{level}"] = float(hierarchy.sizes[level - 1].max() / len(codes))
-        if result.labels is not None:
-            scores = label_scores(codes, result.labels)
+        found[f"largest_share_{level}"] = float(tree.sizes[level - 1].max() / len(codes))
+        if labels is not None:
+            scores = label_scores(codes, labels)
             found["labelled_nodes"] = scores["nodes"]
             found |= {f"{n}_{level}": scores[n] for n in ("nmi", "ari")}
             found[f"label_purity_{level}"] = scores["purity"]
-    for level, parent in enumerate(hierarchy.parents, 1):
-        low, high = result.groups[level - 1], result.groups[level]
-        seen, above = result.evidence[level - 1], result.evidence[level]
-        found[f"nesting_{level}"] = hierarchy.nesting(level)
-        found[f"nesting_evidence_{level}"] = nesting_score(seen, above)
-        found[f"agreement_{level}"] = level_agreement(seen, above, parent)
+    for level, parent in enumerate(tree.parents, 1):
+        low, high = groups[level - 1], groups[level]
+        found[f"nesting_{level}"] = tree.nesting(level)
+        if evidence:
+            seen, above = evidence[level - 1], evidence[level]
+            found[f"nesting_evidence_{level}"] = nesting_score(seen, above)
+            found[f"agreement_{level}"] = level_agreement(seen, above, parent)
         found[f"violation_rate_{level}"] = violation_rate(low, high)
         found[f"conditional_entropy_{level}"] = conditional_entropy(low, high)
     for name in ("nesting", "nesting_evidence", "agreement"):
-        per_pair = [found[f"{name}_{level}"] for level in range(1, result.num_levels)]
+        pairs = [f"{name}_{level}" for level in range(1, tree.num_levels)]
+        per_pair = [found[pair] for pair in pairs if pair in found]
         found[name] = float(np.mean(per_pair)) if per_pair else None
     return found

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,12 +14,13 @@ import scipy.sparse as sp
 from graphham.errors import DivergedError, InputError
 from graphham.graph.graph import Labels
 from graphham.graph.ids import NodeIds
+from graphham.results.hierarchy import Hierarchy, hierarchy_metrics
+from graphham.results.scores import Codes
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    pass
 
 Floats = npt.NDArray[np.float32]
-Codes = npt.NDArray[np.int32]
 
 _CHUNK = 1 << 16
 
@@ -27,6 +28,9 @@ _CHUNK = 1 << 16
 @dataclass(frozen=True, eq=False)
 class FitResult:
     """Everything a fitted model says about the nodes; levels run from fine to coarse.
+
+    A method without groups leaves all that concerns levels empty; one with groups but without
+    memberships leaves ``memberships``, ``evidence`` and ``concentration`` empty.
 
     Args:
         ids: The user's ids in row order.
@@ -40,6 +44,7 @@ class FitResult:
             combined: the honest input to nesting scores.
         parents: Per level but the last ``(num_groups,)`` int32 parent in the next level; empty when
             there is one level or the model has no tree of its own.
+        parents_from: Whether the model fixed ``parents`` or the majority of nodes chose them.
         concentration: ``(num_nodes,)`` float32, low for nodes between groups.
         labels: Known classes, or ``None``.
         prediction: Predicted classes of every node, over the same ``classes`` as ``labels``.
@@ -51,10 +56,11 @@ class FitResult:
     ids: NodeIds
     embedding: Floats
     layer_dims: tuple[int, ...]
-    memberships: list[Floats]
-    groups: list[Codes]
-    evidence: list[Codes]
+    memberships: list[Floats] = field(default_factory=list)
+    groups: list[Codes] = field(default_factory=list)
+    evidence: list[Codes] = field(default_factory=list)
     parents: list[Codes] = field(default_factory=list)
+    parents_from: Literal["model", "majority"] = "model"
     concentration: Floats = field(default_factory=lambda: np.zeros(0, np.float32))
     labels: Labels | None = None
     prediction: Labels | None = None
@@ -73,12 +79,41 @@ class FitResult:
     @property
     def num_levels(self) -> int:
         """Number of levels of groups."""
-        return len(self.memberships)
+        return len(self.groups)
 
     @property
     def group_counts(self) -> tuple[int, ...]:
         """Number of groups of each level, used or not."""
+        if not self.memberships:
+            return tuple(int(codes.max(initial=-1)) + 1 for codes in self.groups)
         return tuple(int(m.shape[1]) for m in self.memberships)
+
+    @cached_property
+    def hierarchy(self) -> Hierarchy:
+        """The tree of groups, counted once from every node's groups.
+
+        Raises:
+            InputError: The fit found no groups.
+        """
+        if not self.groups:
+            raise InputError("the fit found no groups, so there is no tree; fit graphham for one")
+        made = Hierarchy.from_groups(self.groups, self.group_counts, self.parents)
+        if self.parents_from == "majority":
+            return replace(made, parents_from="majority")
+        return made
+
+    @cached_property
+    def metrics(self) -> dict[str, Any]:
+        """What :func:`graphham.results.hierarchy.hierarchy_metrics` measures, measured once.
+
+        Empty where the fit found no groups.
+        """
+        if not self.groups:
+            return {}
+        found = hierarchy_metrics(self.hierarchy, self.groups, self.evidence, self.labels)
+        if self.memberships:
+            found["concentration"] = float(self.concentration.mean(dtype=np.float64))
+        return found
 
     def layer(self, number: int) -> Floats:
         """Return the ``(num_nodes, dim)`` state of one layer, counted from 1."""
@@ -90,20 +125,20 @@ class FitResult:
     def validate(self) -> FitResult:
         """Check every promise of this class; return self or raise :class:`InputError`."""
         n, levels = self.num_nodes, self.num_levels
-        if levels == 0:
-            raise InputError("a fit result needs the memberships of at least one level")
         if self.embedding.shape != (n, sum(self.layer_dims)):
             raise InputError(
                 f"the embedding is {self.embedding.shape}, expected {(n, sum(self.layer_dims))} "
                 f"from {n:,} ids and layers of width {self.layer_dims}"
             )
-        if len(self.groups) != levels or len(self.evidence) != levels:
+        if len(self.memberships) not in (0, levels) or len(self.evidence) != len(self.memberships):
             raise InputError(
-                f"{levels} levels of memberships need as many of groups and evidence, got "
-                f"{len(self.groups)} and {len(self.evidence)}"
+                f"{len(self.memberships)} levels of memberships need as many of groups and "
+                f"evidence, got {levels} and {len(self.evidence)}"
             )
         for level, member in enumerate(self.memberships, 1):
-            self._check_level(level, member)
+            self._check_memberships(level, member)
+        for level in range(1, levels + 1):
+            self._check_codes(level)
         self._check_parents()
         for what, values in self._node_values():
             if values.shape != (n,) or not np.isfinite(values).all():
@@ -127,7 +162,7 @@ class FitResult:
         refuse_not_finite(self.ids, [*named, *self._node_values()], rates)
         return self
 
-    def _check_level(self, level: int, member: Floats) -> None:
+    def _check_memberships(self, level: int, member: Floats) -> None:
         n = self.num_nodes
         if member.ndim != 2 or member.shape[0] != n or member.shape[1] == 0:
             raise InputError(f"memberships of level {level} are {member.shape} for {n:,} nodes")
@@ -140,13 +175,16 @@ class FitResult:
                     f"membership of node {self.ids[row]!r} on level {level} is no probability "
                     f"row: it sums to {float(member[row].sum()):.4g}"
                 )
+
+    def _check_codes(self, level: int) -> None:
+        count = self.group_counts[level - 1]
         for what, codes in (("groups", self.groups), ("evidence", self.evidence)):
-            of_level = codes[level - 1]
-            inside = (of_level >= 0) & (of_level < member.shape[1])
-            if of_level.shape != (n,) or not bool(inside.all()):
-                raise InputError(
-                    f"{what} of level {level} must be one of 0..{member.shape[1] - 1} per node"
-                )
+            for of_level in codes[level - 1 : level]:
+                inside = (of_level >= 0) & (of_level < count)
+                if of_level.shape != (self.num_nodes,) or not bool(inside.all()):
+                    raise InputError(
+                        f"{what} of level {level} must be one of 0..{count - 1} per node"
+                    )
 
     def _check_parents(self) -> None:
         counts = self.group_counts
@@ -163,7 +201,7 @@ class FitResult:
                 )
 
     def _node_values(self) -> list[tuple[str, Floats]]:
-        named = [("concentration", self.concentration)]
+        named = [("concentration", self.concentration)] if self.memberships else []
         if self.confidence is not None:
             named.append(("confidence", self.confidence))
         named += [
@@ -225,135 +263,22 @@ def concentration(memberships: Sequence[npt.NDArray[Any]]) -> Floats:
     return np.asarray(total / len(memberships), dtype=np.float32)
 
 
-def nodes_table(result: FitResult, titles: Sequence[str] | None = None) -> pa.Table:
-    """Lay the nodes out as the table of ``nodes.parquet``, one row per node.
+def predicted(
+    scores: npt.NDArray[Any], classes: tuple[Any, ...], is_multi: bool
+) -> tuple[Labels, Floats]:
+    """Return the predicted classes and how likely they are.
 
-    Columns: ``id``; ``title`` where the graph has titles; per level ``group_l``, ``membership_l``
-    and ``evidence_l``; ``concentration``; ``attention_gap_l`` per layer where measured; ``label``
-    where known; ``prediction`` and ``confidence`` after classification.
+    Args:
+        scores: ``(num_nodes, num_classes)`` probabilities: of one class in all, or of each label.
+        classes: The label values behind the columns.
+        is_multi: Whether a node may carry several labels: all that are likelier than not, and the
+            likeliest in any case.
     """
-    import pyarrow as pa
-
-    columns: dict[str, Any] = {"id": result.ids.to_arrow()}
-    if titles is not None:
-        columns["title"] = pa.array(list(titles), type=pa.large_string())
-    for level in range(result.num_levels):
-        columns[f"group_{level + 1}"] = pa.array(result.groups[level].astype(np.int32))
-        columns[f"membership_{level + 1}"] = rows_to_lists(result.memberships[level])
-        columns[f"evidence_{level + 1}"] = pa.array(result.evidence[level].astype(np.int32))
-    columns["concentration"] = pa.array(result.concentration.astype(np.float32))
-    for layer, gap in enumerate(result.attention_gap or [], 1):
-        columns[f"attention_gap_{layer}"] = pa.array(gap.astype(np.float32))
-    named = result.labels or result.prediction
-    about: dict[str, Any] = {"levels": result.num_levels}
-    if result.labels is not None:
-        columns["label"] = labels_to_arrow(result.labels)
-    if result.prediction is not None:
-        columns["prediction"] = labels_to_arrow(result.prediction)
-    if result.confidence is not None:
-        columns["confidence"] = pa.array(result.confidence.astype(np.float32))
-    if named is not None:
-        classes = labels_to_arrow(Labels(named.classes, np.arange(len(named.classes), dtype="i4")))
-        about["classes"] = classes.to_pylist()
-    return pa.table(columns).replace_schema_metadata({"graphham": json.dumps(about)})
-
-
-def result_from_table(
-    table: pa.Table,
-    embedding: npt.NDArray[Any],
-    layer_dims: Sequence[int],
-    parents: Sequence[npt.NDArray[Any]] = (),
-) -> FitResult:
-    """Rebuild a result from its table: the inverse of :func:`nodes_table`."""
-    about = json.loads((table.schema.metadata or {}).get(b"graphham", b"{}"))
-    levels = range(1, int(about["levels"]) + 1)
-    names = set(table.column_names)
-    classes = about.get("classes")
-    layers = range(1, len(layer_dims) + 1)
-    gaps = [_numbers(table, f"attention_gap_{i}") for i in layers if f"attention_gap_{i}" in names]
-    id_values = table.column("id").combine_chunks()
-    is_integer = str(id_values.type) == "int64"
-    return FitResult(
-        ids=NodeIds(id_values.to_numpy() if is_integer else id_values),
-        embedding=embedding,
-        layer_dims=tuple(int(d) for d in layer_dims),
-        memberships=[lists_to_rows(table.column(f"membership_{i}")) for i in levels],
-        groups=[_numbers(table, f"group_{i}") for i in levels],
-        evidence=[_numbers(table, f"evidence_{i}") for i in levels],
-        parents=[np.asarray(p, dtype=np.int32) for p in parents],
-        concentration=_numbers(table, "concentration"),
-        labels=labels_from_arrow(table.column("label"), classes) if "label" in names else None,
-        prediction=(
-            labels_from_arrow(table.column("prediction"), classes)
-            if "prediction" in names
-            else None
-        ),
-        confidence=_numbers(table, "confidence") if "confidence" in names else None,
-        attention_gap=gaps or None,
-    )
-
-
-def _numbers(table: pa.Table, name: str) -> npt.NDArray[Any]:
-    values: npt.NDArray[Any] = table.column(name).to_numpy()
-    return values
-
-
-def rows_to_lists(values: npt.NDArray[Any]) -> Any:
-    """Turn a ``(rows, width)`` array into an Arrow ``list<float32>`` column without a loop."""
-    import pyarrow as pa
-
-    rows, width = values.shape
-    flat = pa.array(np.ascontiguousarray(values, dtype=np.float32).reshape(-1))
-    if rows * width < 2**31:
-        offsets = np.arange(rows + 1, dtype=np.int32) * np.int32(width)
-        return pa.ListArray.from_arrays(pa.array(offsets), flat)
-    wide = np.arange(rows + 1, dtype=np.int64) * width
-    return pa.LargeListArray.from_arrays(pa.array(wide), flat)
-
-
-def lists_to_rows(column: Any) -> Floats:
-    """Turn a column of equally long lists back into a ``(rows, width)`` float32 array."""
-    flat = np.concatenate([c.flatten().to_numpy() for c in column.chunks] or [np.zeros(0, "f4")])
-    return np.asarray(flat.reshape(len(column), -1) if len(column) else flat.reshape(0, 0))
-
-
-def labels_to_arrow(labels: Labels) -> Any:
-    """Return each node's value (or list of values) as the user wrote it, null if unknown."""
-    import pyarrow as pa
-
-    whole = all(isinstance(c, int | np.integer) and not isinstance(c, bool) for c in labels.classes)
-    values = (
-        pa.array([int(c) for c in labels.classes], type=pa.int64())
-        if whole
-        else pa.array([str(c) for c in labels.classes], type=pa.string())
-    )
-    if labels.codes is not None:
-        codes = pa.array(labels.codes, mask=labels.codes < 0)
-        return values.take(codes)
-    assert labels.matrix is not None
-    matrix = labels.matrix.sorted_indices()
-    bounds = np.asarray(matrix.indptr, dtype=np.int32)
-    picked = values.take(pa.array(matrix.indices))
-    # A null bound in the offsets marks a null list: no label known, as opposed to an empty list.
-    offsets = pa.array(bounds, mask=np.append(~labels.known, False))
-    return pa.ListArray.from_arrays(offsets, picked)
-
-
-def labels_from_arrow(column: Any, classes: Sequence[Any]) -> Labels:
-    """Read a label column back, with the classes in their original order."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    is_multi = pa.types.is_list(values.type)
-    of_type = values.type.value_type if is_multi else values.type
-    known = pa.array(list(classes), type=of_type)
+    best, rows = scores.argmax(1), np.arange(len(scores))
     if not is_multi:
-        codes = pc.fill_null(pc.index_in(values, value_set=known, skip_nulls=True), -1)
-        return Labels(tuple(classes), codes=codes.to_numpy().astype(np.int32))
-    lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy()
-    indptr = np.concatenate([[0], np.cumsum(lengths)])
-    indices = pc.index_in(values.flatten(), value_set=known).to_numpy()
-    shape = (len(values), len(classes))
-    ones = np.ones(len(indices), dtype=bool)
-    return Labels(tuple(classes), matrix=sp.csr_matrix((ones, indices, indptr), shape=shape))
+        labels = Labels(classes, codes=best.astype(np.int32))
+        return labels, scores[rows, best].astype(np.float32)
+    chosen = scores >= 0.5
+    chosen[rows, best] = True
+    confidence = np.where(chosen, scores, 1.0).min(1)
+    return Labels(classes, matrix=sp.csr_matrix(chosen)), confidence.astype(np.float32)

@@ -1,10 +1,16 @@
-"""Read a finished run folder back."""
+"""Read a finished run folder back.
+
+Every method leaves the same files: ``config.toml`` (the settings), ``model.safetensors`` (what was
+learned), ``nodes.parquet`` and ``embedding.npy`` (one row per node), ``metrics.jsonl`` (the
+training log) and ``summary.json``. Where the method finds groups there are ``groups.parquet`` and
+``hierarchy.json`` too; ``files`` of the summary names all of them.
+"""
 
 from __future__ import annotations
 
 import json
 import tomllib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,7 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from graphham.errors import InputError
-from graphham.results.result import FitResult, result_from_table
+from graphham.results.hierarchy import Hierarchy
+from graphham.results.result import FitResult
+from graphham.results.result_table import result_from_table
 from graphham.system.atomic import write_json
 from graphham.training import checkpoints
 
@@ -21,21 +29,19 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from graphham.graph.graph import Graph
-    from graphham.results.hierarchy import Hierarchy
 
 FORMAT = "graphham-run"
-VERSION = 1
+VERSION = 2
 MAX_NAME = 200
-OUTPUTS = (
+ALWAYS = (
     "config.toml",
     "model.safetensors",
     "nodes.parquet",
     "embedding.npy",
-    "groups.parquet",
-    "hierarchy.json",
     "metrics.jsonl",
     "summary.json",
 )
+OUTPUTS = (*ALWAYS, "groups.parquet", "hierarchy.json")
 GRAPH_FOLDER = "graph"
 NAMES_FILE = "names.json"
 # Made from a run when somebody looks at it; of no use to the run that replaces it.
@@ -67,11 +73,13 @@ class Run:
             raise InputError(f"{folder} is a file, not a run folder; give the --out of a fit")
         summary = read_summary(folder)
         sizes = summary.get("files")
-        for name in OUTPUTS:
+        if not isinstance(sizes, dict):
+            sizes = dict.fromkeys(OUTPUTS)
+        for name in sorted({*ALWAYS, *sizes}):
             file = folder / name
             if not file.is_file():
                 raise InputError(f"the run {folder} is incomplete: {name} is missing; fit it again")
-            expected = sizes.get(name) if isinstance(sizes, dict) else None
+            expected = sizes.get(name)
             # People may edit their config by hand; every other size is as we wrote it.
             if name != "config.toml" and expected not in (None, file.stat().st_size):
                 raise InputError(
@@ -79,6 +87,24 @@ class Run:
                     f"instead of {expected:,}; fit it again"
                 )
         return cls(folder, summary)
+
+    @property
+    def method(self) -> str:
+        """The name of the method that was fitted."""
+        about = self.summary.get("method")
+        return str(about.get("name", "graphham")) if isinstance(about, dict) else "graphham"
+
+    @property
+    def has_groups(self) -> bool:
+        """Whether the method found groups, so that there are a tree and a table of them."""
+        return (self.path / "hierarchy.json").is_file()
+
+    def _need_groups(self) -> None:
+        if not self.has_groups:
+            raise InputError(
+                f"the run {self.path} of the method {self.method} has no groups; fit a method that "
+                f"finds some, such as graphham"
+            )
 
     @cached_property
     def config(self) -> dict[str, Any]:
@@ -93,6 +119,7 @@ class Run:
     @cached_property
     def groups(self) -> pa.Table:
         """The table of groups, one row per group of every level; renamed groups as renamed."""
+        self._need_groups()
         table = _read_parquet(self.path / "groups.parquet")
         given = self.renamed
         if not given:
@@ -118,15 +145,14 @@ class Run:
     @cached_property
     def hierarchy(self) -> Hierarchy:
         """The tree of groups."""
-        from graphham.results.hierarchy import Hierarchy
-
+        self._need_groups()
         path = self.path / "hierarchy.json"
         tree = Hierarchy.from_json(_read_json(path), str(path))
-        names = tuple(
-            tuple(self.renamed.get((level, group), name) for group, name in enumerate(of_level))
+        given = self.renamed
+        return tree.named(
+            [given.get((level, group), name) for group, name in enumerate(of_level)]
             for level, of_level in enumerate(tree.names, 1)
         )
-        return replace(tree, names=names)
 
     @property
     def renamed(self) -> dict[tuple[int, int], str]:
@@ -215,13 +241,13 @@ class Run:
 
     def result(self) -> FitResult:
         """Return the fit as it was handed to the writer, bit for bit."""
-        tree = self.hierarchy
-        parents = tree.parents if tree.parents_from == "model" else ()
+        tree = self.hierarchy if self.has_groups else None
         dims = self.summary.get("layer_dims") or [self.embedding.shape[1]]
-        return result_from_table(self.nodes, self.embedding, dims, parents)
+        return result_from_table(self.nodes, self.embedding, dims, tree)
 
     def __repr__(self) -> str:
-        return f"Run({self.path}: {self.hierarchy!r})"
+        shown = repr(self.hierarchy) if self.has_groups else f"{len(self.embedding):,} nodes"
+        return f"Run({self.path}: {self.method}, {shown})"
 
 
 def read_summary(folder: Path) -> dict[str, Any]:
@@ -230,10 +256,9 @@ def read_summary(folder: Path) -> dict[str, Any]:
         raise InputError(f"{folder} is not a finished run folder: it has no summary.json")
     summary = _read_json(folder / "summary.json")
     if isinstance(summary, dict) and summary.get("format") == "graphham-method":
-        name = summary.get("method", {}).get("name")
         raise InputError(
-            f"{folder} is a run of the method {name}, which has no memberships to show; read its "
-            f"embedding.npy and nodes.parquet, or use graphham.methods.registry.load_method"
+            f"{folder} was written by an older graphham, whose runs of other methods had a format "
+            f"of their own; fit it again from its config.toml"
         )
     if not isinstance(summary, dict) or summary.get("format") != FORMAT:
         raise InputError(f"{folder} is not a run folder: its summary.json is not from graphham")

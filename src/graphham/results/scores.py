@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from graphham.errors import InputError
 from graphham.graph.graph import Labels
-from graphham.results.result import Codes
 
+Codes = npt.NDArray[np.int32]
 Counts = npt.NDArray[np.int64]
 _CHUNK = 1 << 16
 

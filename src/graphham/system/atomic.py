@@ -40,7 +40,11 @@ def replacing(path: Path) -> Iterator[Path]:
     """Give a temporary path beside ``path``; put it in place of ``path`` if the block succeeds."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
+        # Some writers make files that only their owner may read; ours have the umask's mode.
+        temporary.touch()
+        mode = temporary.stat().st_mode
         yield temporary
+        temporary.chmod(mode)
         sync(temporary)
         temporary.replace(path)
     finally:

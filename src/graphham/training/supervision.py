@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import scipy.sparse as sp
 import torch
 from torch import Tensor
 
 from graphham.errors import InputError
 from graphham.graph.graph import Labels
+from graphham.graph.rows import checked_rows
 from graphham.model.losses import class_loss
 from graphham.sampling.keys import derive_key, numpy_generator
 from graphham.training.multilabel import ranked_micro_f1
@@ -71,10 +71,10 @@ class Truth:
         training = known.clone()
         if train_rows is not None:
             chosen = torch.zeros_like(known)
-            chosen[_checked_rows(train_rows, len(known))] = True
+            chosen[checked_rows(train_rows, len(known))] = True
             training &= chosen
         if validation_rows is not None:
-            validation = _checked_rows(validation_rows, len(known))
+            validation = torch.from_numpy(checked_rows(validation_rows, len(known)))
             validation = validation[known[validation]]
         else:
             rows = torch.nonzero(training)[:, 0]
@@ -100,19 +100,3 @@ class Truth:
             return float((logits.argmax(1) == targets).float().mean()), -loss
         labels = sp.csr_matrix(targets.cpu().numpy() > 0)
         return ranked_micro_f1(logits.detach().cpu().numpy(), labels), -loss
-
-
-def _checked_rows(given: object, num_nodes: int) -> Tensor:
-    """Return rows of the graph as a tensor; a mask of all nodes names its rows too."""
-    rows = np.asarray(given)
-    if rows.dtype == bool and rows.shape == (num_nodes,):
-        rows = np.flatnonzero(rows)
-    if rows.ndim != 1 or (rows.size and rows.dtype.kind not in "iu"):
-        raise InputError(
-            f"rows must be a list of whole numbers or a mask of {num_nodes:,} nodes, "
-            f"got {rows.dtype} of shape {rows.shape}"
-        )
-    if rows.size and not 0 <= int(rows.min()) <= int(rows.max()) < num_nodes:
-        worst = int(rows.min()) if int(rows.min()) < 0 else int(rows.max())
-        raise InputError(f"row {worst} lies outside 0..{num_nodes - 1}; give rows of the graph")
-    return torch.from_numpy(rows.astype(np.int64))

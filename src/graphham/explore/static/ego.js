@@ -64,9 +64,10 @@ export function drawEgo(node, model, select) {
     if (!info) return;
     const radius = i === 0 ? 9 : 4 + 4 * Math.sqrt((weights.get(row) || 0) / most);
     const dot = make("circle", { cx: place.x[i], cy: place.y[i], r: radius, class: i === 0 ? "self" : "", tabindex: 0, role: "button", "aria-label": oneLine(info.id, 60) });
-    dot.style.fill = model.group(1, info.groups[0]).color;
+    dot.style.fill = model.swatch(info);
+    const own = model.group(1, info.groups[0]);
     const title = make("title", {});
-    title.textContent = oneLine(info.id, 60) + (info.title ? " – " + oneLine(info.title, 80) : "") + " · " + oneLine(model.group(1, info.groups[0]).name, 50);
+    title.textContent = oneLine(info.id, 60) + (info.title ? " – " + oneLine(info.title, 80) : "") + (own ? " · " + oneLine(own.name, 50) : "");
     dot.append(title);
     if (i) {
       dot.addEventListener("click", () => select(row));

@@ -36,6 +36,7 @@ export class HierarchyView {
 
   /** Draws the open view; one that needs plotly is left out while plotly is not there. */
   async draw(hasPlotly = true) {
+    if (!this.page.model.levels.length) return; // the method finds no groups
     const { open } = this;
     for (const tab of this.tabs) {
       const isOpen = tab.dataset.tab === open.name;

@@ -31,9 +31,10 @@ function fillColors(model, state) {
   const select = /** @type {HTMLSelectElement} */ (byId("color"));
   const names = model.levels.map((_, l) => [String(l + 1), `level ${l + 1}${l === 0 ? " (fine)" : l + 1 === model.levels.length ? " (coarse)" : ""}`]);
   if (model.overview.labels.length) names.push(["label", "label"]);
-  names.push(["firm", "concentration"]);
+  if (model.hasFirm) names.push(["firm", "concentration"]);
+  if (!names.length) names.push(["plain", "nothing"]);
   select.replaceChildren(...names.map(([value, text]) => el("option", { value }, text)));
-  if (!names.some(([value]) => value === state.values.color)) state.values.color = String(model.levels.length);
+  if (!names.some(([value]) => value === state.values.color)) state.values.color = model.usualColor;
   select.value = state.values.color;
   select.addEventListener("change", () => state.set({ color: select.value }));
 }
@@ -76,7 +77,7 @@ function followState(model, state, actions) {
     await actions.load().catch(alertError);
     if (["group", "lasso", "attribute"].some((n) => changed.has(n))) actions.postSelection().catch(alertError);
     if (mine !== turn) return; // the state has changed again meanwhile
-    if (!state.values.color) state.values.color = String(model.levels.length);
+    if (!state.values.color) state.values.color = model.usualColor;
     /** @type {HTMLInputElement} */ (byId("bar")).value = String(state.values.bar);
     /** @type {HTMLSelectElement} */ (byId("color")).value = state.values.color;
     await actions.follow(changed);
@@ -96,7 +97,11 @@ async function start() {
   const actions = new Actions(model, state);
   document.title = oneLine(overview.name, 60) + " – graphham";
   byId("name").textContent = oneLine(overview.name, 60);
-  byId("counts").textContent = `${count(overview.numNodes)} nodes, ${overview.levels.map((g) => g.length).join(" › ")} groups`;
+  const groups = overview.levels.length ? `, ${overview.levels.map((g) => g.length).join(" › ")} groups` : "";
+  byId("counts").textContent = count(overview.numNodes) + " nodes" + groups;
+  byId("hierarchy").hidden = !overview.levels.length;
+  document.documentElement.dataset.hierarchy = overview.levels.length ? "yes" : "no";
+  for (const id of ["barlabel", "bar", "barnote"]) byId(id).hidden = !overview.firm;
   fillColors(model, state);
   actions.map = new MapView(model, state, actions);
   actions.hierarchy = new HierarchyView(model, state, actions);

@@ -131,6 +131,7 @@ export class MapView {
   classTraces(color) {
     this.rows = this.hasDensity ? [null] : [];
     const { points, levels, overview } = this.model;
+    if (color === "plain") return [this.points(Array.from(points.row, (_, i) => i), { size: this.pointSize, color: overview.colors.plain, opacity: 0.85 }, "nodes")];
     const codes = color === "label" ? points.label : points["group" + color];
     const classes = color === "label" ? overview.labels : levels[Number(color) - 1];
     const members = classes.map(() => []);
@@ -180,7 +181,7 @@ export class MapView {
     const { model, state } = this;
     const { bar: percentage, color: by } = state.values;
     const selected = this.actions.selection();
-    const bar = percentage > 0 ? model.barAt(percentage) : -1;
+    const bar = percentage > 0 && model.hasFirm ? model.barAt(percentage) : -1;
     const edge = [];
     if (bar >= 0) {
       const { firm } = model.points;
@@ -276,7 +277,7 @@ export class MapView {
       if (!info) return;
       const lines = info.groups.map((g, l) => el("div", {}, el("span", { className: "swatch", style: { background: this.model.group(l + 1, g).color } }), oneLine(this.model.group(l + 1, g).name, 40)));
       const label = info.label >= 0 ? el("div", { className: "note" }, "label: " + oneLine(this.model.overview.labels[info.label].name, 40)) : null;
-      tip.replaceChildren(el("b", {}, oneLine(info.id, 60)), info.title ? el("div", {}, oneLine(info.title, 90)) : "", ...lines, label || "", el("div", { className: "note" }, `concentration ${info.firm.toFixed(3)}, firmer than ${percent(this.model.firmerThan(info.firm))}`));
+      tip.replaceChildren(el("b", {}, oneLine(info.id, 60)), info.title ? el("div", {}, oneLine(info.title, 90)) : "", ...lines, label || "", info.firm == null ? "" : el("div", { className: "note" }, `concentration ${info.firm.toFixed(3)}, firmer than ${percent(this.model.firmerThan(info.firm))}`));
       const box = this.root.getBoundingClientRect();
       const x = event.event.clientX - box.left;
       tip.style.left = (x > box.width - 310 ? Math.max(4, x - 310) : x + 14) + "px";

@@ -37,7 +37,7 @@ export class Model {
   }
   addInfo(info) {
     info.row.forEach((row, i) => {
-      this.infoByRow.set(row, { row, id: info.id[i], title: info.title[i], groups: info.groups.map((g) => g[i]), label: info.label[i], firm: info.firm[i], x: info.x[i], y: info.y[i] });
+      this.infoByRow.set(row, { row, id: info.id[i], title: info.title[i], groups: info.groups.map((g) => g[i]), label: info.label[i], firm: info.firm ? info.firm[i] : null, x: info.x[i], y: info.y[i] });
     });
   }
   /** Id, title, groups, label, concentration and place of a row, if the page has them. */
@@ -45,7 +45,16 @@ export class Model {
     const i = this.position(row);
     if (i < 0 || i === undefined || i >= this.size) return this.infoByRow.get(row);
     const c = this.points;
-    return { row, id: c.id.get(i), title: c.title ? c.title.get(i) : "", groups: this.levels.map((_, l) => c["group" + (l + 1)][i]), label: c.label[i], firm: c.firm[i], x: c.x[i], y: c.y[i] };
+    return { row, id: c.id.get(i), title: c.title ? c.title.get(i) : "", groups: this.levels.map((_, l) => c["group" + (l + 1)][i]), label: c.label[i], firm: c.firm ? c.firm[i] : null, x: c.x[i], y: c.y[i] };
+  }
+  /** Whether the method says how firmly nodes belong to groups. */
+  get hasFirm() { return Boolean(this.overview.firm); }
+  /** What the map is coloured by before anybody chooses. */
+  get usualColor() { return this.levels.length ? String(this.levels.length) : this.overview.labels.length ? "label" : "plain"; }
+  /** The colour of a node wherever it is named: that of its fine group, its label, or grey. */
+  swatch(info) {
+    const one = this.group(1, info.groups[0]) || this.overview.labels[info.label];
+    return one ? one.color : this.overview.colors.unknown;
   }
   group(level, group) { return this.levels[level - 1] && this.levels[level - 1][group]; }
   children(level, group) {

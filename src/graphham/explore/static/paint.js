@@ -53,8 +53,8 @@ export function paintFirst(model, color, range) {
   const size = x.length < 4000 ? 5 : 3;
   pen.globalAlpha = 0.85;
   for (let i = 0; i < x.length; i++) {
-    const share = codes ? 0 : Math.max(0, Math.min(1, (firm[i] - q[1]) / (q[75] - q[1] || 1)));
-    pen.fillStyle = codes ? (codes[i] < 0 ? colors.unknown : classes[codes[i]].color) : ramp[Math.round(share * (ramp.length - 1))];
+    const share = codes || !q ? 0 : Math.max(0, Math.min(1, (firm[i] - q[1]) / (q[75] - q[1] || 1)));
+    pen.fillStyle = codes ? (codes[i] < 0 ? colors.unknown : classes[codes[i]].color) : !q ? colors.plain : ramp[Math.round(share * (ramp.length - 1))];
     pen.fillRect(width / 2 + (x[i] - (x0 + x1) / 2) * zoom - size / 2, height / 2 - (y[i] - (y0 + y1) / 2) * zoom - size / 2, size, size);
   }
   map.append(canvas);

@@ -37,11 +37,12 @@ export class PanelView {
   start() {
     const { overview } = this.model;
     const nesting = overview.nesting == null ? "" : ` The levels nest with a score of ${overview.nesting.toFixed(3)} (1: a perfect tree).`;
+    const groups = overview.levels.length ? ` in ${overview.levels.map((g) => g.length).join(" fine and ")} ${overview.levels.length > 1 ? "coarse " : ""}groups` : "";
     return [
       el("h2", {}, "What you see"),
-      el("p", {}, `${count(overview.numNodes)} nodes and ${count(overview.numEdges)} edges in ${overview.levels.map((g) => g.length).join(" fine and ")} ${overview.levels.length > 1 ? "coarse " : ""}groups.${nesting}`),
-      el("p", {}, "Click a point for a node: its memberships, whom it listens to, what pulls it elsewhere. Click a group in the tree, treemap or flow: the rest of the map fades."),
-      el("p", {}, "The slider rings the nodes that commit least. Lasso draws a selection that the table lists and exports. The address bar always restores the view."),
+      el("p", {}, `${count(overview.numNodes)} nodes and ${count(overview.numEdges)} edges${groups}, as ${overview.method} sees them.${nesting}`),
+      el("p", {}, overview.firm ? "Click a point for a node: its memberships, whom it listens to, what pulls it elsewhere." : "Click a point for a node: its neighbours and the nodes nearest to it.", groups ? " Click a group in the tree, treemap or flow: the rest of the map fades." : ""),
+      el("p", {}, overview.firm ? "The slider rings the nodes that commit least. " : "", "Lasso draws a selection that the table lists and exports. The address bar always restores the view."),
       ...this.legend(),
       el("h3", {}, "Keys"),
       el("p", {}, "/ search · Esc clear · Tab and arrows move through tree and map · + and − zoom the map"),
@@ -72,6 +73,7 @@ export class PanelView {
   /** What the colours of the map mean. */
   legend() {
     const color = this.state.values.color;
+    if (color === "plain") return [];
     if (color === "firm") return [el("h3", {}, "Colours"), el("p", {}, "From orange, the undecided nodes, to blue, the firm half.")];
     const isLabel = color === "label";
     const classes = isLabel ? this.model.overview.labels : this.model.levels[Number(color) - 1] || [];
@@ -131,20 +133,22 @@ export class PanelView {
     const label = info.label >= 0 ? ` Label: ${oneLine(this.model.overview.labels[info.label].name, 60)}.` : "";
     const own = this.model.group(1, info.groups[0]);
     const has = new Set(node.features);
-    const shared = own.features.filter((f) => has.has(f.name));
+    const shared = own ? own.features.filter((f) => has.has(f.name)) : [];
+    const firm = info.firm == null ? "" : `Concentration ${info.firm.toFixed(3)}, firmer than ${percent(this.model.firmerThan(info.firm))} of all nodes.`;
+    const groups = node.memberships.length ? node.memberships.flatMap((row, l) => this.membership(node, info, row, l + 1)) : info.groups.flatMap((g, l) => [el("h3", {}, `Level ${l + 1}`), el("p", {}, this.groupLink(l + 1, g))]);
     return [
       el("p", { className: "crumb" }, "Node"),
       el("h2", { id: "nodename" }, oneLine(info.id, 200)),
       info.title ? el("p", {}, oneLine(info.title, 300)) : null,
-      el("p", {}, `${node.degree == null ? "" : count(node.degree) + " neighbours. "}Concentration ${info.firm.toFixed(3)}, firmer than ${percent(this.model.firmerThan(info.firm))} of all nodes.${label}`),
-      ...node.memberships.flatMap((row, l) => this.membership(node, info, row, l + 1)),
+      el("p", {}, `${node.degree == null ? "" : count(node.degree) + " neighbours. "}${firm}${label}`),
+      ...groups,
       ...this.attentionTable(node),
       node.ego.rows.length > 1 ? el("h3", {}, `Among its neighbours${node.ego.total > node.ego.rows.length ? ` (the ${node.ego.rows.length - 1} weightiest)` : ""}`) : null,
       node.ego.rows.length > 1 ? drawEgo(node, this.model, (row) => this.actions.selectNode(row)) : null,
       node.near.rows.length ? el("h3", {}, "Nearest nodes in the embedding") : null,
       el("ol", { className: "plain" }, ...node.near.rows.map((row, i) => {
         const other = this.model.info(row);
-        return el("li", {}, other ? el("span", { className: "swatch", style: { background: this.model.group(1, other.groups[0]).color, "margin-top": ".35em" } }) : "", this.nodeLink(row), el("span", { className: "v" }, node.near.similar[i].toFixed(3)));
+        return el("li", {}, other ? el("span", { className: "swatch", style: { background: this.model.swatch(other), "margin-top": ".35em" } }) : "", this.nodeLink(row), el("span", { className: "v" }, node.near.similar[i].toFixed(3)));
       })),
       shared.length ? el("h3", {}, "Features it shares with its fine group") : null,
       el("p", {}, ...shared.map((f) => el("span", { className: "tag" }, `${oneLine(f.name, 40)} ×${f.lift.toFixed(1)}`))),
@@ -191,7 +195,7 @@ export class PanelView {
     const bar = (kind, v) => el("span", { className: "track", title: `${kind} attention ${v.toFixed(4)}` }, el("i", { className: kind, style: { width: percent(v / most, 1) } }));
     const lines = layer.rows.slice(0, 14).map((row, i) => {
       const other = this.model.info(row);
-      return el("tr", {}, el("td", {}, el("span", { className: "named" }, other ? el("span", { className: "swatch", style: { background: this.model.group(1, other.groups[0]).color } }) : "", row === node.row ? "itself" : this.nodeLink(row))), el("td", { className: "att" }, bar("node", layer.node[i]), bar("group", layer.group[i])), el("td", { className: "n" }, percent(layer.node[i])), el("td", { className: "n" }, percent(layer.group[i])));
+      return el("tr", {}, el("td", {}, el("span", { className: "named" }, other ? el("span", { className: "swatch", style: { background: this.model.swatch(other) } }) : "", row === node.row ? "itself" : this.nodeLink(row))), el("td", { className: "att" }, bar("node", layer.node[i]), bar("group", layer.group[i])), el("td", { className: "n" }, percent(layer.node[i])), el("td", { className: "n" }, percent(layer.group[i])));
     });
     return [
       el("h3", {}, "Whom it listens to"),

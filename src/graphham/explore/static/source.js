@@ -62,12 +62,12 @@ export class StaticSource {
     const pick = (values) => rows.map((r) => values[r]);
     return {
       row: rows, id: rows.map((r) => c.id.get(r)), title: rows.map((r) => (c.title ? c.title.get(r) : "")),
-      groups: levels.map((name) => pick(c[name])), label: pick(c.label), firm: pick(c.firm), x: pick(c.x), y: pick(c.y),
+      groups: levels.map((name) => pick(c[name])), label: pick(c.label), firm: c.firm ? pick(c.firm) : null, x: pick(c.x), y: pick(c.y),
     };
   }
   async node(row) {
     const d = this.details.columns;
-    const memberships = this.summary.levels.map((groups, l) => {
+    const memberships = (this.summary.firm ? this.summary.levels : []).map((groups, l) => {
       const k = groups.length;
       return Array.from(d["membership" + (l + 1)].subarray(row * k, (row + 1) * k), (v) => v / 65535);
     });
@@ -139,11 +139,11 @@ export class StaticSource {
     const quote = (v) => '"' + String(v).replace(/"/g, '""') + '"';
     const c = this.nodes.columns;
     const levels = this.summary.levels;
-    const lines = [["id", ...levels.flatMap((_, l) => ["group_" + (l + 1), "group_name_" + (l + 1)]), "concentration", "label", "map_x", "map_y"].map(quote).join(",")];
+    const lines = [["id", ...levels.flatMap((_, l) => ["group_" + (l + 1), "group_name_" + (l + 1)]), ...(c.firm ? ["concentration"] : []), "label", "map_x", "map_y"].map(quote).join(",")];
     for (const r of rows) {
       const groups = levels.flatMap((names, l) => [c["group" + (l + 1)][r], quote(names[c["group" + (l + 1)][r]].name)]);
       const label = c.label[r] >= 0 ? quote(this.summary.labels[c.label[r]].name) : "";
-      lines.push([quote(c.id.get(r)), ...groups, c.firm[r], label, c.x[r], c.y[r]].join(","));
+      lines.push([quote(c.id.get(r)), ...groups, ...(c.firm ? [c.firm[r]] : []), label, c.x[r], c.y[r]].join(","));
     }
     return new Blob([lines.join("\n") + "\n"], { type: "text/csv" });
   }

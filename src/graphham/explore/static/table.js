@@ -30,11 +30,12 @@ export class TableView {
     const total = selection && selection.size ? selection.size : selection && this.actions.numSelected != null ? this.actions.numSelected : selection ? all.length : model.overview.numNodes;
     byId("tabletitle").textContent = `${title}: ${count(total)} nodes` + (model.isWhole ? "" : `, ${count(all.length)} of them drawn and listed`);
     byId("clear").hidden = !selection && !this.actions.node();
-    const names = ["id", ...model.levels.map((_, l) => "group" + (l + 1)), ...(model.overview.labels.length ? ["label"] : []), "firm"];
+    const names = ["id", ...model.levels.map((_, l) => "group" + (l + 1)), ...(model.overview.labels.length ? ["label"] : []), ...(model.hasFirm ? ["firm"] : [])];
     const titles = { id: "Node", label: "Label", firm: "Concentration" };
-    const sort = state.values.sort;
+    const asked = state.values.sort;
+    const sort = names.includes(asked.replace(/^-/, "")) ? asked : names[names.length - 1];
     const by = sort.replace(/^-/, "");
-    const column = model.points[by] || model.points.firm;
+    const column = model.points[by];
     const order = Array.from(all);
     // Only what is shown needs full order, but a typed sort of everything is quick enough.
     const sign = sort.startsWith("-") ? -1 : 1;
@@ -49,7 +50,7 @@ export class TableView {
         el("td", {}, el("button", { className: "link", type: "button", title: info.title ? oneLine(info.title, 120) : null, onclick: () => this.actions.selectNode(info.row) }, oneLine(info.id, 60))),
         ...info.groups.map((g, l) => el("td", {}, el("span", { className: "named" }, el("span", { className: "swatch", style: { background: model.group(l + 1, g).color } }), el("span", {}, oneLine(model.group(l + 1, g).name, 40))))),
         model.overview.labels.length ? el("td", {}, info.label >= 0 ? oneLine(model.overview.labels[info.label].name, 40) : "–") : null,
-        el("td", { className: "n" }, info.firm.toFixed(4)));
+        info.firm == null ? null : el("td", { className: "n" }, info.firm.toFixed(4)));
     });
     if (order.length > SHOWN_ROWS) lines.push(el("tr", {}, el("td", { colspan: names.length, className: "note" }, `The first ${SHOWN_ROWS} of ${count(order.length)}; an export holds all of them.`)));
     this.box.querySelector("thead").replaceChildren(head);

@@ -1,0 +1,296 @@
+"""A fit of any method: what it says about nodes, and how it is kept, loaded and looked at."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from graphham.datasets.open_source import as_graph
+from graphham.errors import InputError
+from graphham.graph.graph import Graph
+from graphham.graph.ids import NodeIds
+from graphham.methods.parameters import Parameters
+from graphham.results.describe import boundary_table, groups_table
+from graphham.results.hierarchy import Hierarchy
+from graphham.results.result import FitResult, Floats
+from graphham.results.run_folder import Run
+from graphham.results.run_writer import start_run
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class FittedModel(Parameters):
+    """What a method is once it is fitted; :class:`graphham.methods.base.Method` fits it.
+
+    Attributes:
+        embedding_: ``(num_nodes, dim)`` float32; rows follow ``ids_``.
+        memberships_: One ``(num_nodes, K_l)`` array per level, fine first; rows sum to one. Empty
+            where the method has none.
+        groups_: One ``(num_nodes,)`` array of group numbers per level, fine first; empty likewise.
+        concentration_: ``(num_nodes,)``; low for nodes at a boundary between groups.
+        hierarchy_: The tree of groups; ``None`` where the method finds no groups.
+        result_: All of these in one object.
+        class_scores_: ``(num_nodes, num_classes)`` float32, the largest being the predicted class
+            (or per-label scores for multi-label graphs); ``None`` after ``embed``.
+        classes_: The label values behind the columns of ``class_scores_``.
+        validation_: Score on ``validation_rows`` that early stopping and tuning may look at.
+        levels_: ``(num_nodes,)`` int32 groups per level, fine first, where the method finds any.
+        cost_: ``seconds`` of the fit and ``peak_memory_bytes`` of the process.
+        history_: One record of numbers per epoch.
+        summary_: Graph, groups, training, cost and versions: what ``summary.json`` says.
+        ids_: The user's ids in row order.
+    """
+
+    summary: ClassVar[str] = ""
+
+    embedding_: Floats
+    class_scores_: Floats | None
+    classes_: tuple[Any, ...]
+    validation_: float | None
+    levels_: list[npt.NDArray[np.int32]] | None
+    cost_: dict[str, float]
+    history_: list[dict[str, Any]]
+    summary_: dict[str, Any]
+    result_: FitResult
+    memberships_: list[Floats]
+    groups_: list[npt.NDArray[np.int32]]
+    concentration_: Floats
+    hierarchy_: Hierarchy | None
+    ids_: NodeIds
+    _graph: Graph | None = None  # what was fitted, or what the run folder keeps
+    _folder: Path | None = None  # where the fit is kept as a run, once it is
+    _explorer: Any = None
+    _status = "complete"
+    _fitted_task = "embed"
+
+    def _take(self, result: FitResult) -> None:
+        self.result_ = result
+        self.ids_ = result.ids
+        self.embedding_ = np.asarray(result.embedding)
+        self.memberships_, self.groups_ = result.memberships, result.groups
+        self.concentration_ = result.concentration
+        self.hierarchy_ = result.hierarchy if result.groups else None
+
+    def transform(self, graph: Any) -> FitResult:
+        """Return the vectors, and what else the method says, of any graph's nodes, unfitted.
+
+        The training graph gives exactly what the fit gave.
+
+        Raises:
+            InputError: The method has no vectors for nodes it was not fitted on.
+        """
+        self._check_fitted()
+        return self._transform(as_graph(graph).validate())
+
+    def _transform(self, graph: Graph) -> FitResult:
+        vectors = self._place(graph)
+        return FitResult(graph.ids, vectors, (vectors.shape[1],), labels=graph.labels)
+
+    def _place(self, graph: Graph) -> Floats:
+        """Return the ``(num_nodes, dim)`` vectors of other nodes."""
+        raise InputError(
+            f"the method {self.name} learns one vector per node it was fitted on and cannot place "
+            f"others; fit it on the whole graph, or choose graphham, graphsage or gat"
+        )
+
+    def predict(self, graph: Any = None) -> list[Any]:
+        """Return the predicted label of each node, as the user wrote labels.
+
+        Args:
+            graph: Nodes to predict, where the method can; the training graph's when not given.
+        """
+        self._check_fitted()
+        result = self.result_ if graph is None else self.transform(graph)
+        if self.result_.prediction is None:
+            raise InputError(f"{self!r} was fitted without labels; fit with task='classify'")
+        if result.prediction is None:
+            raise InputError(f"the method {self.name} predicts only nodes it was fitted on")
+        return result.prediction.values()
+
+    def groups_table(self, level: int | None = None) -> pa.Table:
+        """Return the groups with size, parent, typical features and nodes.
+
+        Args:
+            level: Only this level (1 is the finest).
+        """
+        graph = self._need_graph("groups_table")
+        table = groups_table(self.result_, graph)
+        if level is None:
+            return table
+        import pyarrow.compute as pc
+
+        return table.filter(pc.equal(table["level"], level))
+
+    def boundary_nodes(self, count: int = 20) -> pa.Table:
+        """Return the nodes least committed to one group, and the two groups each lies between."""
+        self._check_fitted()
+        return boundary_table(self.result_, count)
+
+    def explore(self, port: int = 0, open_browser: bool = True) -> Any:
+        """Look at the fit in the browser; needs the ``view`` extra.
+
+        A fit that is not in a run folder yet is written to a temporary one first.
+
+        Args:
+            port: Port on 127.0.0.1; 0 takes a free one.
+            open_browser: Open the page; otherwise only its address is returned.
+
+        Returns:
+            The running explorer: ``.address`` is its page and ``.stop()`` ends it.
+        """
+        self._check_fitted()
+        # By name: the explorer stands on methods and is no part of them; nothing here needs it.
+        face = importlib.import_module("graphham.estimator")
+        self._explorer = face.open_explorer(self, port, open_browser)
+        return self._explorer
+
+    def selection(self) -> pa.Table:
+        """Return the nodes chosen in the explorer that :meth:`explore` opened last, as a table."""
+        if self._explorer is None:
+            raise InputError("nothing is selected: there is no explorer; call explore() first")
+        table: pa.Table = self._explorer.selection()
+        return table
+
+    def save(self, path: str | Path, overwrite: bool = False) -> Run:
+        """Write a run folder, the same as the command line writes.
+
+        Args:
+            path: The folder to be.
+            overwrite: Replace a run of any method; the old one stays until the new one is whole.
+        """
+        graph = self._need_graph("save")
+        with start_run(path, self._run_config(), overwrite, is_resumable=False) as writer:
+            for record in self.history_:
+                writer.log(record)
+            run = writer.finish(
+                self.result_,
+                {**self._state(), **self._output_arrays()},
+                graph,
+                {**self.summary_, "method": self._about()},
+                status=self._status,
+                write_more=self.write_outputs,
+            )
+        self._folder = run.path
+        return run
+
+    def _run_config(self) -> dict[str, Any]:
+        """Return what ``config.toml`` holds: enough to repeat the run."""
+        return {"method": self.name, "task": self._fitted_task, **self.get_params()}
+
+    def _about(self) -> dict[str, Any]:
+        """Return what tells :meth:`load` which method this is and how it was made."""
+        return {
+            "name": self.name,
+            "settings": self.get_params(),
+            "classes": list(self.classes_),
+            "facts": self._facts(),
+        }
+
+    def _output_arrays(self) -> dict[str, Any]:
+        levels = {f"outputs.level.{n}": codes for n, codes in enumerate(self.levels_ or [], 1)}
+        scores = self.class_scores_
+        return levels if scores is None else {**levels, "outputs.class_scores": scores}
+
+    @classmethod
+    def load(cls, path: str | Path, graph: Any = None) -> Self:
+        """Load a run folder; what it answers is equal bit for bit to the fit that was saved.
+
+        Args:
+            path: The run folder.
+            graph: The training graph, read only by ``explain``, ``groups_table`` and ``save``, and
+                needed only where the run does not hold it; its rows may come in any order.
+        """
+        run = Run.open(path)
+        kinds = [cls]
+        for kind in kinds:  # grows: a form of this method, such as an ablation, will do
+            kinds += kind.__subclasses__()
+        named = {kind.name: kind for kind in kinds}
+        if run.method not in named:
+            raise InputError(
+                f"{path} holds the method {run.method}, not {cls.name}; load it with graphham.load"
+            )
+        method = named[run.method]._from_run(run)
+        if graph is not None:
+            method._know(as_graph(graph))
+        return method
+
+    @classmethod
+    def _from_run(cls, run: Run) -> Self:
+        """Rebuild the fit that a run folder holds."""
+        about = run.summary["method"]
+        method = cls.make(**about["settings"])
+        method._take_run(run)
+        state = run.state()
+        levels = sum(name.startswith("outputs.level.") for name in state)
+        method.levels_ = [state[f"outputs.level.{n}"] for n in range(1, levels + 1)] or None
+        method.class_scores_ = state.get("outputs.class_scores")
+        method.classes_ = tuple(about["classes"])
+        method._restore(
+            {k: v for k, v in state.items() if not k.startswith("outputs.")}, about["facts"]
+        )
+        return method
+
+    def _take_run(self, run: Run) -> None:
+        self._take(run.result())
+        self.summary_, self.history_ = run.summary, run.metrics
+        self.cost_ = run.summary["cost"]
+        self.validation_ = run.summary["training"]["validation"]
+        self._fitted_task = str(run.config.get("task", "embed"))
+        self._status = run.summary.get("status", "complete")
+        self._folder = run.path
+
+    def write_outputs(self, folder: Path) -> list[str]:
+        """Write what only this method finds into a folder, for people to look at.
+
+        Returns:
+            The names of the files; loading does not need them.
+        """
+        return []
+
+    def _state(self) -> dict[str, Any]:
+        """Return the arrays that loading needs besides the outputs."""
+        return {}
+
+    def _facts(self) -> dict[str, Any]:
+        """Return what loading needs besides settings and arrays; plain JSON values."""
+        return {}
+
+    def _restore(self, state: Mapping[str, npt.NDArray[Any]], facts: Mapping[str, Any]) -> None:
+        """Take back what :meth:`_state` and :meth:`_facts` gave."""
+
+    def _need_graph(self, what: str) -> Graph:
+        """Return the training graph: the one fitted, given or kept in the run folder."""
+        self._check_fitted()
+        if self._graph is None and self._folder is not None and self._folder.exists():
+            # Read when first asked for: transforming with a loaded run needs no graph.
+            run = Run.open(self._folder)
+            if run.keeps_graph:
+                self._know(run.graph())
+        if self._graph is None:
+            raise InputError(
+                f"{what} needs the training graph, which the run does not hold; load it with "
+                f"graphham.load(path, graph)"
+            )
+        return self._graph
+
+    def _know(self, graph: Graph) -> None:
+        """Take a graph as the training graph, rows put in order; refuse one with other nodes."""
+        if graph.ids != self.ids_:
+            rows = graph.ids.find(self.ids_)
+            if len(graph.ids) != len(self.ids_) or (rows < 0).any():
+                raise InputError(
+                    f"the graph {graph.name!r} does not have the {len(self.ids_):,} nodes the "
+                    f"model was fitted on; give the training graph"
+                )
+            graph = graph.permuted(rows)
+        self._graph = graph
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "ids_"):
+            raise InputError(f"{type(self).__name__} is not fitted yet; call fit(graph) first")

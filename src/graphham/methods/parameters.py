@@ -1,0 +1,124 @@
+"""Settings by name, as scikit-learn has them: stored by ``__init__``, read and changed later."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import numbers
+from collections.abc import Iterable
+from typing import Any, ClassVar, Self
+
+from graphham.errors import InputError
+
+
+class Parameters:
+    """What stores the arguments of its constructor under their names and does nothing else."""
+
+    name: ClassVar[str] = ""
+
+    @classmethod
+    def setting_defaults(cls) -> dict[str, Any]:
+        """Return every argument of the constructor with its default, the general ones first."""
+        found: list[dict[str, Any]] = []
+        for kind in cls.__mro__:
+            if "__init__" not in vars(kind):
+                continue
+            parameters = list(inspect.signature(vars(kind)["__init__"]).parameters.values())[1:]
+            found.append({p.name: p.default for p in parameters if p.kind is not p.VAR_KEYWORD})
+            # A subclass that only adds settings passes the others on as **settings.
+            if all(p.kind is not p.VAR_KEYWORD for p in parameters):
+                break
+        return {name: value for one in reversed(found) for name, value in one.items()}
+
+    @classmethod
+    def setting_kinds(cls) -> dict[str, str]:
+        """Return what each setting may be, as the constructor's annotations say."""
+        found: dict[str, str] = {}
+        for kind in cls.__mro__:
+            if "__init__" in vars(kind):
+                for p in inspect.signature(vars(kind)["__init__"]).parameters.values():
+                    found.setdefault(p.name, _text(p.annotation))
+        return {name: found[name] for name in cls.setting_defaults()}
+
+    @classmethod
+    def setting_names(cls) -> list[str]:
+        """Return the names of the constructor's arguments."""
+        return list(cls.setting_defaults())
+
+    @classmethod
+    def make(cls, **settings: Any) -> Self:
+        """Return an object with the settings.
+
+        Raises:
+            InputError: There is no such setting, or it cannot have such a value.
+        """
+        kinds = cls.setting_kinds()
+        for setting, value in settings.items():
+            if setting not in kinds:
+                near = difflib.get_close_matches(setting, kinds, n=1, cutoff=0.4)
+                hint = f"did you mean {near[0]!r}?" if near else f"it takes {', '.join(kinds)}"
+                raise InputError(f"the method {cls.name} has no setting {setting!r}; {hint}")
+            if not _is_kind(value, kinds[setting]):
+                kind = kinds[setting].replace(" | None", "")
+                raise InputError(
+                    f"the setting {setting} of {cls.name} must be {_KINDS.get(kind, kind)}, "
+                    f"got {value!r}"
+                )
+        return cls(**settings)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the settings by name."""
+        return {name: getattr(self, name) for name in self.setting_names()}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change settings by name; return self."""
+        for name, value in params.items():
+            if name not in self.setting_names():
+                raise InputError(
+                    f"the method {self.name} has no setting {name!r}; "
+                    f"it takes {', '.join(self.setting_names())}"
+                )
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        defaults = self.setting_defaults()
+        shown = ", ".join(
+            f"{name}={value!r}"
+            for name, value in self.get_params().items()
+            if repr(value) != repr(defaults[name])
+        )
+        return f"{type(self).__name__}({shown})"
+
+
+def _text(annotation: Any) -> str:
+    """Return an annotation as it was written, in a module with or without lazy annotations."""
+    if isinstance(annotation, str):
+        return annotation
+    return inspect.formatannotation(annotation).replace("collections.abc.", "")
+
+
+_KINDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "str": "text",
+    "Sequence[int]": "a list of whole numbers",
+}
+
+
+def _is_kind(value: Any, kind: str) -> bool:
+    """Tell whether a value is what an annotation asks for; what it does not know may be all."""
+    if kind.endswith(" | None"):
+        return value is None or _is_kind(value, kind.removesuffix(" | None"))
+    if kind == "bool":
+        return isinstance(value, bool)
+    if kind in ("int", "float"):
+        if isinstance(value, bool) or value != value:
+            return False
+        return isinstance(value, numbers.Integral if kind == "int" else numbers.Real)
+    if kind == "str":
+        return isinstance(value, str)
+    if kind == "Sequence[int]":
+        return isinstance(value, Iterable) and all(_is_kind(item, "int") for item in value)
+    return True

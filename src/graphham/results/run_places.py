@@ -1,0 +1,147 @@
+"""Where a run is made and stands: the folder in progress, the finished one, and how they swap.
+
+While training, everything goes to ``RUN.partial`` beside the final folder. At every moment ``RUN``
+or a complete ``RUN.partial`` stands, and nothing that is not a run is ever replaced.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Container, Iterator
+from pathlib import Path
+
+from graphham.errors import InputError
+from graphham.results.run_folder import DERIVED, GRAPH_FOLDER, OUTPUTS, read_summary
+from graphham.system.atomic import remove_folder, sync
+from graphham.training import checkpoints
+
+_LOCK = ".lock"
+
+
+def check_place(out: str | Path, overwrite: bool = False) -> None:
+    """Refuse a place where a run cannot begin: something stands there that may not be replaced.
+
+    Args:
+        out: The run folder to be.
+        overwrite: Whether a run there may be replaced.
+    """
+    final, partial = places(out)
+    if final.exists() or final.is_symlink():
+        if not overwrite:
+            raise InputError(
+                f"the run folder {final} exists already; choose another --out or give --overwrite"
+            )
+        _check_replaceable(final)
+    if partial.exists() or partial.is_symlink():
+        if not overwrite:
+            raise InputError(
+                f"{partial} holds a run that was not finished; --resume continues it, "
+                f"--overwrite starts anew"
+            )
+        _check_replaceable(partial)
+
+
+def places(out: str | Path) -> tuple[Path, Path]:
+    """Return where the finished run and the one in progress stand; refuse what is no such place."""
+    final = Path(out)
+    if final.name in ("", ".."):
+        raise InputError(f"{str(out)!r} is no name for a run folder; give one such as runs/first")
+    if final.name.endswith(".partial"):
+        final = final.with_name(final.name.removesuffix(".partial"))
+    for parent in final.parents:
+        if parent.exists() and not parent.is_dir():
+            raise InputError(f"cannot write {final}: {parent} is a file; choose another --out")
+    return final, final.with_name(f"{final.name}.partial")
+
+
+def _check_replaceable(path: Path) -> None:
+    """Refuse to replace anything but an empty folder or a run, finished or not."""
+    if path.is_dir() and not path.is_symlink():
+        if not any(path.iterdir()):
+            return
+        # A kill while the folder was begun or removed leaves parts of ours without their config.
+        ours = all(_is_ours(part.name) for part in path.iterdir())
+        if path.name.endswith(".partial") and (ours or (path / "config.toml").is_file()):
+            return
+        with contextlib.suppress(InputError):
+            read_summary(path)
+            return
+    raise InputError(
+        f"{path} exists and is not a run folder, so it is not overwritten; choose another --out"
+    )
+
+
+def _is_ours(name: str, files: Container[str] = ()) -> bool:
+    temporary = name.startswith(".") and name.endswith(".tmp")
+    known = name in (*OUTPUTS, *DERIVED, GRAPH_FOLDER, checkpoints.POINTER, _LOCK)
+    return known or temporary or name.startswith("checkpoint-") or name in files
+
+
+def settle(final: Path, partial: Path) -> None:
+    """Complete a finish that was cut off between its last output and its last rename."""
+    if (partial / "summary.json").is_file():
+        with locked(partial):
+            publish(final, partial)
+    elif final.exists():
+        _clear(beside(final, "previous"), final)
+
+
+def publish(final: Path, partial: Path) -> None:
+    """Rename the finished folder; an older run steps aside first and is removed last.
+
+    At every moment ``RUN`` or a complete ``RUN.partial`` stands, so :func:`resume_run` can always
+    tell what happened.
+    """
+    for path in partial.iterdir():
+        if path.name == _LOCK or (path.name.startswith(".") and path.name.endswith(".tmp")):
+            path.unlink()
+    sync(partial)
+    previous = beside(final, "previous")
+    if final.exists():
+        _clear(previous, final)
+        final.rename(previous)
+    partial.rename(final)
+    sync(final.parent)
+    _clear(previous, final)
+
+
+def _clear(previous: Path, final: Path) -> None:
+    """Remove a replaced run; what the user kept in its folder moves to the new one."""
+    if not previous.is_dir():
+        return
+    files: Container[str] = ()
+    with contextlib.suppress(InputError):
+        files = read_summary(previous).get("files") or ()
+    for path in previous.iterdir():
+        if _is_ours(path.name, files):
+            if path.is_dir() and not path.is_symlink():
+                remove_folder(path)
+            else:
+                path.unlink()
+        elif not (final / path.name).exists():
+            path.rename(final / path.name)
+    with contextlib.suppress(OSError):  # a name the new folder has as well stays where it is
+        previous.rmdir()
+
+
+def beside(final: Path, role: str) -> Path:
+    """Return the place of a helper folder of a run."""
+    return final.with_name(f".{final.name}.{role}")
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the folder for this process; the system lets go of it even when we are killed."""
+    try:
+        import fcntl
+    except ImportError:  # Windows: no protection against two writers, everything else holds
+        yield
+        return
+    with (folder / _LOCK).open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise InputError(
+                f"another process is writing {folder}; wait for it or choose another --out"
+            ) from error
+        yield
