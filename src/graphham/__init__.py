@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from graphham.system import hooks
 from graphham.version import __version__
 
 if TYPE_CHECKING:
@@ -59,6 +60,15 @@ def open_run(path: str | Path) -> Run:
     from graphham.results.run_folder import Run
 
     return Run.open(path)
+
+
+def _open_explorer(*arguments: Any) -> Any:
+    from graphham.estimator import open_explorer
+
+    return open_explorer(*arguments)
+
+
+hooks.open_explorer = _open_explorer
 
 
 def __getattr__(name: str) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -20,6 +19,7 @@ from graphham.results.hierarchy import Hierarchy
 from graphham.results.result import FitResult, Floats
 from graphham.results.run_folder import Run
 from graphham.results.run_writer import start_run
+from graphham.system import hooks
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -145,9 +145,7 @@ class FittedModel(Parameters):
             The running explorer: ``.address`` is its page and ``.stop()`` ends it.
         """
         self._check_fitted()
-        # By name: the explorer stands on methods and is no part of them; nothing here needs it.
-        face = importlib.import_module("graphham.estimator")
-        self._explorer = face.open_explorer(self, port, open_browser)
+        self._explorer = hooks.open_explorer(self, port, open_browser)
         return self._explorer
 
     def selection(self) -> pa.Table:
