@@ -78,7 +78,7 @@ def make_trainer(graph: Any, settings: dict[str, Any], ranks: Any = None) -> Any
     directions = config.layer_dim if config.model.init == "svd" else 0
     features, inputs, lead = fit_inputs(graph, config.inputs, config.seed, directions)
     model, tables = fitting._make_model(graph, config, features, inputs, plan.table, ranks)
-    fitting.start_parameters(model, inputs, graph, lead)
+    fitting.start_parameters(model, config, inputs, graph, lead)
     return Trainer(model, graph, inputs, config, tables, ranks=ranks)
 
 
@@ -89,10 +89,11 @@ def make_encoder(graph: Any, settings: dict[str, Any]) -> tuple[Any, Any]:
     from graphham.model.network import GraphHAMNet
     from graphham.results.encoder import Encoder
     from graphham.sampling.keys import torch_generator
+    from graphham.training.make_network import network_settings
     from graphham.training.plan import plan_fit
 
     config = plan_fit(graph, make_config(settings)).config
     features, inputs, _ = fit_inputs(graph, config.inputs, config.seed, 0)
-    model = GraphHAMNet(config, inputs.num_features, features.basis.shape[1])
+    model = GraphHAMNet(network_settings(config), inputs.num_features, features.basis.shape[1])
     model.reset_parameters(torch_generator(1))
     return Encoder(model.eval(), features, config), inputs

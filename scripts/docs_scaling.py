@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from graphham.config.settings import make_config
-from graphham.model.network import GraphHAMNet
+from graphham.model import GraphHAMNet, NetworkSettings
 from graphham.training.traffic import step_traffic
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -72,7 +71,7 @@ def outputs() -> dict[Path, str]:
     ):
         for what, size in table.items():
             arrays.append(f"| {title}: {what} | {size} | {size * NODES / 1e9:,.0f} GB |")
-    model = GraphHAMNet(make_config({"groups": (16, 8), "dim": 128}), 100, 64)
+    model = GraphHAMNet(NetworkSettings(groups=(16, 8), dim=128), 100, 64)
     traffic = step_traffic(model, RANKS, RANKS, CONTEXT_ROWS, PAIRS, TARGETS)
     batch, each = steps["batch_size"], steps["seconds_per_step"]
     hours = NODES / batch * each / 3600

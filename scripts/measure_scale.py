@@ -82,7 +82,7 @@ def main() -> None:
             features, inputs, lead = fit_inputs(graph, config.inputs, 0, config.layer_dim)
         with part("model"):
             model, tables = _make_model(graph, config, features, inputs, "inductive")
-            start_parameters(model, inputs, graph, lead)
+            start_parameters(model, config, inputs, graph, lead)
         trainer = Trainer(model, graph, inputs, config, tables)
         steps = trainer.batches.epoch(0)
         trainer._step(next(steps), 0)  # compiled outside the measurement

@@ -180,7 +180,7 @@ def main() -> None:
         config = plan.config
         features, inputs, lead = fit_inputs(graph, config.inputs, config.seed, config.layer_dim)
         model, tables = _make_model(graph, config, features, inputs, plan.table)
-        start_parameters(model, inputs, graph, lead)
+        start_parameters(model, config, inputs, graph, lead)
         writer = resume_run(given.out) if given.resume else start_run(given.out, config.to_dict())
         with writer:
             trainer = Trainer(model, graph, inputs, config, tables, run=writer)

@@ -93,7 +93,9 @@ def _breakdown(trainer: Any, steps: int) -> list[Value]:
         with part("forward"):
             output = model(step.batch, 1.0, generator)
         with part("losses"):
-            loss = total_loss(loss_parts(model, step, output, None, None, generator))
+            loss = total_loss(
+                loss_parts(model, trainer.config.loss, step, output, None, None, generator)
+            )
         trainer.optimizer.zero_grad(set_to_none=True)
         with part("backward"):
             loss.backward()  # type: ignore[no-untyped-call]

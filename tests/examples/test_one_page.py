@@ -19,10 +19,11 @@ from graphham.graph.graph import Labels, build_graph
 from graphham.graph.neighborhoods import Block
 from graphham.kernels.skipgram_loss import left_for_table
 from graphham.model.context import ContextTable
-from graphham.model.inputs import FeatureRows
+from graphham.model.feature_rows import FeatureRows
 from graphham.model.membership import gumbel_noise
 from graphham.model.network import Batch, GraphHAMNet
 from graphham.training.batches import Step
+from graphham.training.make_network import network_settings
 from graphham.training.objective import Truth, loss_parts, total_loss
 from graphham.training.optimizer import MAX_GRADIENT_NORM
 from graphham.training.plan import plan_fit
@@ -58,7 +59,9 @@ def make_network(page, graph, num_features, dropout):
     config = plan_fit(graph, make_config(given, heads)).config
     assert config.loss.context_table == "full"
     tables = [ContextTable(Q.detach().clone()) for Q in page.Q]
-    network = GraphHAMNet(config, num_features, 0, CLASSES, tables, full_table=True)
+    network = GraphHAMNet(
+        network_settings(config), num_features, 0, CLASSES, tables, full_table=True
+    )
     network = network.to(page.Q[0].dtype)
     for level, layer in enumerate(page.layers):
         with torch.no_grad():
@@ -67,7 +70,7 @@ def make_network(page, graph, num_features, dropout):
             network.layer(level).group_embedding.copy_(layer.Phi)
             network.layer(level).log_scale.copy_(layer.log_scale)
     network.classifier.load_state_dict(page.classifier.state_dict())
-    return network, tables
+    return network, config, tables
 
 
 class Stream:
@@ -121,7 +124,7 @@ def test_the_page_is_the_preset_paper(monkeypatch, heads, noisy, dropout, dtype)
     )
     x = F.normalize(torch.tensor(graph.features), dim=1).to(dtype)
     page = make_page(graph, x.shape[1], dtype)
-    network, tables = make_network(page, graph, x.shape[1], dropout)
+    network, config, tables = make_network(page, graph, x.shape[1], dropout)
     block = Block.full(graph)
     edges = torch.stack([block.to("cpu").sources, block.to("cpu").targets])
     contexts = one_page.draw_contexts(links_of(graph), walks=3, levels=2)
@@ -144,7 +147,7 @@ def test_the_page_is_the_preset_paper(monkeypatch, heads, noisy, dropout, dtype)
     positives, negatives = (list(nodes) for nodes in zip(*contexts, strict=True))
     step = Step(batch, everyone.numpy(), everyone, everyone, positives, negatives, 0)
     truth = Truth(labels, torch.isin(everyone, rows), rows[:0])
-    theirs = loss_parts(network, step, result, truth, None, generator)
+    theirs = loss_parts(network, config.loss, step, result, truth, None, generator)
     total_loss(theirs).backward()
 
     below = x
@@ -178,7 +181,7 @@ def test_the_settings_are_those_of_the_preset():
     config = plan_fit(planted(2708).graph, make_config({"preset": "paper"})).config
     assert (config.groups, config.layer_dim) == (one_page.GROUPS, one_page.DIM)
     model, loss, train = config.model, config.loss, config.train
-    slope = GraphHAMNet(config, 60, 0).layer(0).slope
+    slope = GraphHAMNet(network_settings(config), 60, 0).layer(0).slope
     assert (model.heads, slope) == (one_page.HEADS, one_page.SLOPE)
     assert (model.tau, model.tau_end) == (one_page.TAU_START, one_page.TAU_END)
     ours = (one_page.GAMMA, one_page.BETA, one_page.ETA)

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphham.kernels.contrast import contrast
+from graphham.kernels.contrast import contrast_loss
 
 
 @given(
@@ -28,7 +28,7 @@ def test_loss_and_gradients_equal_the_plain_ones(
         rows = [x.clone().requires_grad_() for x in given_rows]
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("GRAPHHAM_OPS", version)
-            loss = contrast(rows[0], rows[1], temperature, min(count, pairs))
+            loss = contrast_loss(rows[0], rows[1], temperature, min(count, pairs))
         assert ("Contrast" in type(loss.grad_fn).__name__) == (version == "compiled")
         # Zero rows are scaled by 1e12; what is left of them says nothing.
         grads = [g[1:] for g in torch.autograd.grad(2 * loss, rows)]

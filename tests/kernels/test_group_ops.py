@@ -14,7 +14,7 @@ from torch import Tensor
 
 from graphham.graph.neighborhoods import Block
 from graphham.kernels import group_ops as groups
-from graphham.kernels.unit_rows import beside_centered, take_rows, unit_rows
+from graphham.kernels.row_ops import beside_centered, take_rows, unit_rows
 from graphham.model.losses import constraint_loss, use_losses
 from graphham.model.membership import assign, combine_levels, neighbor_evidence, witnesses
 

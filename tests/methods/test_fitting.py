@@ -111,7 +111,7 @@ def test_groups_start_near_nodes_of_a_very_wide_table():
     plan = plan_fit(graph, small_config({"preset": "paper"}))
     features, inputs, lead = fit_inputs(graph, plan.config.inputs, 0)
     model, _ = _make_model(graph, plan.config, features, inputs, plan.table)
-    start_parameters(model, inputs, graph, lead)
+    start_parameters(model, plan.config, inputs, graph, lead)
     vectors = model.layer(0).group_embedding.detach().numpy()
     scaled = sp.csr_matrix(
         (inputs.features.values, inputs.features.indices, inputs.features.indptr), x.shape

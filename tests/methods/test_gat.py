@@ -17,7 +17,7 @@ from graphham.graph.planted import planted_hierarchy
 from graphham.methods.gat import GAT, GatLayer, GatNet
 from graphham.methods.network_training import encode_all
 from graphham.methods.scaled_features import fit_features
-from graphham.model.inputs import FeatureRows
+from graphham.model.feature_rows import FeatureRows
 from graphham.sampling.keys import torch_generator
 from tests.reference.networks import fill_parameters
 from tests.reference.strategies import small_graphs

@@ -17,7 +17,7 @@ from graphham.graph.neighborhoods import Block
 from graphham.graph.planted import planted_hierarchy
 from graphham.methods.graphstone import GraphSTONE, TopicNet
 from graphham.methods.registry import load_method
-from graphham.model.inputs import FeatureRows
+from graphham.model.feature_rows import FeatureRows
 from graphham.sampling.keys import torch_generator
 from tests.reference.graphs import BRIDGE, CLIQUE, barbell
 

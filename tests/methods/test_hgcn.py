@@ -12,7 +12,7 @@ from graphham.errors import InputError
 from graphham.graph.planted import planted_hierarchy
 from graphham.methods.coarsening import assignment, coarsen
 from graphham.methods.hgcn import HGCN, HgcnNet, step_bytes
-from graphham.model.inputs import FeatureRows
+from graphham.model.feature_rows import FeatureRows
 from graphham.sampling.keys import torch_generator
 
 

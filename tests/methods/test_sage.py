@@ -13,7 +13,7 @@ from graphham.graph.graph import Graph
 from graphham.graph.neighborhoods import Block
 from graphham.graph.planted import planted_hierarchy
 from graphham.methods.sage import GraphSAGE, SageLayer, SageNet
-from graphham.model.inputs import FeatureRows
+from graphham.model.feature_rows import FeatureRows
 from graphham.sampling.keys import torch_generator
 from tests.reference.networks import fill_parameters
 from tests.reference.strategies import small_graphs

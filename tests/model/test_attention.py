@@ -11,7 +11,7 @@ from graphham.errors import InputError
 from graphham.graph.neighborhoods import Block
 from graphham.kernels import SparseMatrix
 from graphham.model.attention import MembershipAttention
-from graphham.model.inputs import FeatureRows
+from graphham.model.feature_rows import FeatureRows
 from tests.reference import model as slow
 from tests.reference.graphs import planted, random_graph
 

@@ -6,7 +6,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphham.config.settings import LossConfig
 from graphham.model.context import TEMPERATURE, ContextDecoder, ContextTable
 from graphham.model.membership import one_hot_straight_through
 from graphham.parallel.ranks import ALONE
@@ -24,16 +23,21 @@ def make_decoder(seed, form, straight_through=False, **options):
     """Return a decoder and the keyword arguments of the loops that mean the same."""
     rows = {"inductive": 0, "factored": NODES, "full": NODES * GROUPS}[form]
     table = ContextTable(draw(seed, rows, DIM)) if rows else None
-    config = LossConfig(context="skipgram", context_table=form, **options)
     decoder = ContextDecoder(
-        GROUPS, DIM, config, table, form == "full", straight_through, contrast_size=4
+        GROUPS,
+        DIM,
+        table,
+        form == "full",
+        straight_through=straight_through,
+        contrast_size=4,
+        **options,
     ).double()
     same = {"table": None if table is None else table.weight.clone().numpy()}
     if decoder.group_context is not None:
         with torch.no_grad():
             decoder.group_context.copy_(draw(seed + 1, GROUPS, DIM))
         same["group"] = decoder.group_context.detach().numpy().copy()
-    same["full"] = form == "full" and config.group_context
+    same["full"] = form == "full" and decoder.by_group
     return decoder, same
 
 
@@ -215,7 +219,6 @@ def test_the_compiled_pairs_equal_plain_torch(form, hard, grouped, sharded, dim,
     rng = np.random.default_rng(seed)
     rows = NODES * (GROUPS if form == "full" else 1)
     start = torch.randn(rows, dim, generator=torch.Generator().manual_seed(seed))
-    config = LossConfig(context="skipgram", context_table=form, group_context=grouped)
     batches = [pairs(seed + step) for step in range(2)]
     h = torch.from_numpy(3 * rng.standard_normal((NODES, dim)).astype("f4"))
     u = torch.from_numpy(rng.standard_normal((NODES, GROUPS)).astype("f4"))
@@ -226,7 +229,9 @@ def test_the_compiled_pairs_equal_plain_torch(form, hard, grouped, sharded, dim,
             table.weight.copy_(start)
         else:
             table = ContextTable(start.clone())
-        decoder = ContextDecoder(GROUPS, dim, config, table, form == "full", hard)
+        decoder = ContextDecoder(
+            GROUPS, dim, table, form == "full", group_context=grouped, straight_through=hard
+        )
         decoder.reset_parameters(torch.Generator().manual_seed(1))
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("GRAPHHAM_OPS", how)

@@ -15,12 +15,8 @@ from graphham.errors import InputError
 from graphham.graph.graph import build_graph
 from graphham.graph.ids import NodeIds
 from graphham.kernels import SparseMatrix
-from graphham.model.inputs import (
-    FeatureMap,
-    FeatureRows,
-    NodeInputs,
-    fit_inputs,
-)
+from graphham.model.feature_rows import FeatureRows
+from graphham.model.inputs import FeatureMap, NodeInputs, fit_inputs
 from tests.reference.graphs import planted, random_graph, with_features, without_features
 
 GRAPH = planted().graph

@@ -10,12 +10,15 @@ import torch
 from graphham.config.settings import make_config
 from graphham.graph.graph import Labels
 from graphham.graph.neighborhoods import Block
+from graphham.model.feature_rows import FeatureRows
 from graphham.model.group_seeding import Seeds
-from graphham.model.inputs import FeatureRows, NodeInputs
+from graphham.model.inputs import NodeInputs
 from graphham.model.membership import combine_levels
 from graphham.model.network import Batch, GraphHAMNet
+from graphham.model.network_settings import NetworkSettings
 from graphham.sampling.sampler import NeighborSampler
 from graphham.training.batches import Batches
+from graphham.training.make_network import network_settings
 from graphham.training.objective import loss_parts, total_loss
 from graphham.training.supervision import Truth
 from tests.reference import model as slow
@@ -25,15 +28,17 @@ NODES, WIDE, DIFFUSED = 8, 5, 3
 
 
 def make_model(seed=0, groups=(4, 2), dim=6, num_classes=0, seeded=True, dtype=None, **settings):
-    config = make_config(
-        {"groups": groups, "dim": dim, "train.dropout": 0.0, "model.assignment": "mean"}, settings
-    )
-    model = GraphHAMNet(config, WIDE, DIFFUSED, num_classes)
+    settings = {"assignment": "mean", **settings}
+    settings = NetworkSettings(groups=groups, dim=dim, **settings)
+    return randomised(GraphHAMNet(settings, WIDE, DIFFUSED, num_classes), seed, seeded, dtype)
+
+
+def randomised(model, seed=0, seeded=True, dtype=None):
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=generator))
-        for level in range(1, len(groups)):
+        for level in range(1, len(model.groups)):
             center = model.get_buffer(f"center_{level}")
             center.copy_(0.3 * torch.randn(center.shape, generator=generator))
     if seeded:
@@ -78,7 +83,7 @@ def make_batch(seed=0, layers=2, weighted=False, sampled=False, dtype=torch.floa
 
 def by_loops(model, batch, rounds):
     """The forward pass of the default model, written out."""
-    config = model.config.model
+    config = model.settings
     x = batch.features.dense.numpy()
     diffused = batch.diffused.numpy()
     count = batch.num_targets
@@ -128,7 +133,7 @@ def by_loops(model, batch, rounds):
 @pytest.mark.parametrize(("sampled", "rounds"), [(False, 1), (False, 3), (True, 1)])
 def test_the_network_equals_the_loops(groups, weighted, sampled, rounds):
     for seed in range(3):
-        model = make_model(seed, groups, dim=6 * len(groups), **{"model.heads": 2})
+        model = make_model(seed, groups, dim=6 * len(groups), heads=2)
         batch = make_batch(seed, len(groups), weighted, sampled)
         expected = by_loops(model, batch, rounds)
         with torch.no_grad():
@@ -176,7 +181,7 @@ def test_the_graft_sets_groups_tree_and_tables_and_nothing_else():
 
 
 def test_dropout_and_noise_follow_the_generator():
-    model = make_model(**{"train.dropout": 0.5, "model.assignment": "log"})
+    model = make_model(dropout=0.5, assignment="log")
     batch = make_batch()
 
     def run(seed):
@@ -208,13 +213,13 @@ def test_the_running_centre_moves_while_training_only():
 
 
 def test_the_first_layer_starts_from_the_main_directions():
-    model = make_model(**{"model.heads": 2})
+    model = make_model(heads=2)
     directions = np.linalg.qr(np.random.default_rng(0).normal(size=(WIDE, 2)))[0]
     model.reset_parameters(torch.Generator().manual_seed(0), directions)
     shaped = model.layer(0).weight.detach().view(WIDE, 2, 3)
     for head in range(2):
         np.testing.assert_allclose(shaped[:, head, :2], 3 * directions)
-    again = make_model(seed=9, **{"model.heads": 2})
+    again = make_model(seed=9, heads=2)
     again.reset_parameters(torch.Generator().manual_seed(0), directions)
     for one, other in zip(model.parameters(), again.parameters(), strict=True):
         assert torch.equal(one, other)
@@ -222,7 +227,7 @@ def test_the_first_layer_starts_from_the_main_directions():
 
 @pytest.mark.parametrize("activation", ["relu", "identity"])
 def test_class_logits_read_all_layers(activation):
-    model = make_model(num_classes=3, **{"model.class_activation": activation})
+    model = make_model(num_classes=3, class_activation=activation)
     states = [torch.randn(4, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))]
     states.append(states[0].flip(0))
     joined = torch.cat(states, 1)
@@ -257,27 +262,29 @@ SWITCHES = [
 def test_gradients_of_the_whole_objective(settings, context):
     """Autograd against finite differences, from the loss to every parameter, in float64."""
     graph = random_graph(6, 2)
-    model = make_model(
-        groups=(3, 2),
-        dim=4,
-        num_classes=2,
-        **{
+    config = make_config(
+        {"groups": (3, 2), "dim": 4, "task": "classify", "train.batch": "full"},
+        {
             # The constraints hold one level fixed on purpose; they are checked by themselves.
             "loss.must_link_weight": 0,
             "loss.cannot_link_weight": 0,
             "loss.context": context,
             "loss.walks": 2,
-            "train.batch": "full",
-            "task": "classify",
+            "loss.context_weight": 1.0,
+            "train.dropout": 0.0,
+            "model.assignment": "mean",
+            "model.class_steps": 0,
+            "model.residual": False,
             **settings,
         },
     )
+    model = randomised(GraphHAMNet(network_settings(config), WIDE, DIFFUSED, 2))
     rng = np.random.default_rng(0)
     inputs = NodeInputs(
         torch.from_numpy(rng.normal(size=(6, WIDE))),
         torch.from_numpy(rng.normal(size=(6, DIFFUSED))),
     )
-    (step,) = Batches(graph, inputs, model.config, inductive=True).epoch(0)
+    (step,) = Batches(graph, inputs, config, inductive=True).epoch(0)
     step = replace(step, batch=replace(step.batch, degrees=step.batch.degrees.double()))
     truth = Truth.split(Labels((0, 1), codes=np.array([0, 1, -1, 1, 0, 1], "i4")), 0, 0.0)
     seeds = [torch.tensor([0, 1, 2, 0, 1, 2]), torch.tensor([0, 1, 0, 0, 1, 0])]
@@ -290,7 +297,7 @@ def test_gradients_of_the_whole_objective(settings, context):
 
         def forward(self):
             output = self.net(step.batch)
-            parts = loss_parts(self.net, step, output, truth, seeds, None)
+            parts = loss_parts(self.net, config.loss, step, output, truth, seeds, None)
             return total_loss(parts)
 
     whole = Whole()

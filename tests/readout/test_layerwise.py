@@ -76,7 +76,7 @@ def test_exact_centres_are_the_means_of_the_unit_states():
     model = fitted.encoder.model
     whole = LayerWise(model, fitted.inputs, GRAPH, span=50)
     reading = whole.read(recenter=True)
-    dim = model.config.layer_dim
+    dim = model.settings.layer_dim
     first = torch.from_numpy(reading.states[:, :dim].copy())
     mean = torch.nn.functional.normalize(first, dim=1).mean(0)
     torch.testing.assert_close(model.get_buffer("center_1"), mean, atol=1e-6, rtol=0)

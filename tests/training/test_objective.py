@@ -49,7 +49,7 @@ def prepare(graph, seeded=True, **settings):
     config = plan.config
     features, inputs, lead = fit_inputs(graph, config.inputs, 0, config.layer_dim)
     model, tables = _make_model(graph, config, features, inputs, plan.table)
-    start_parameters(model, inputs, graph, lead)
+    start_parameters(model, config, inputs, graph, lead)
     seeds = None
     if seeded:
         states = level_states(model, full_batch(model, inputs, graph))
@@ -57,21 +57,23 @@ def prepare(graph, seeded=True, **settings):
         model.graft(found)
         seeds = [torch.from_numpy(codes) for codes in found.codes]
     truth = Truth.split(graph.labels, 0, 0.1) if config.task == "classify" else None
-    return model, tables, inputs, seeds, truth
+    return model, config, tables, inputs, seeds, truth
 
 
 def one_step(prepared, graph, how):
     """Return the parts and gradients of one step over all nodes."""
-    model, tables, inputs, seeds, truth = copy.deepcopy(prepared)
+    model, config, tables, inputs, seeds, truth = copy.deepcopy(prepared)
     for level, table in enumerate(tables):
         model.decoder(level).table = table
-    config = model.config.model_copy(
-        update={"train": model.config.train.model_copy(update={"batch": how, "workers": 0})}
+    config = config.model_copy(
+        update={"train": config.train.model_copy(update={"batch": how, "workers": 0})}
     )
     (step,) = Batches(graph, inputs, config, inductive=not tables).epoch(0)
     model.train()
     output = model(step.batch)
-    parts = loss_parts(model, step, output, truth, seeds, torch.Generator().manual_seed(0))
+    parts = loss_parts(
+        model, config.loss, step, output, truth, seeds, torch.Generator().manual_seed(0)
+    )
     total_loss(parts).backward()
     grads = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
     for table in tables:
@@ -148,11 +150,11 @@ def test_parts_are_what_they_are_called(hard, seeded):
     prepared = prepare(
         GRAPH, seeded, task="classify", **weights, **{"model.straight_through": hard}
     )
-    model, _, inputs, seeds, truth = prepared
-    (step,) = Batches(GRAPH, inputs, model.config, inductive=True).epoch(0)
+    model, config, _, inputs, seeds, truth = prepared
+    (step,) = Batches(GRAPH, inputs, config, inductive=True).epoch(0)
     with torch.no_grad():
         output = model(step.batch)
-        parts = loss_parts(model, step, output, truth, seeds, None)
+        parts = loss_parts(model, config.loss, step, output, truth, seeds, None)
         held = output.evidence
         if hard:
             held = [one_hot_straight_through(z) for z in output.assignments]
@@ -212,7 +214,7 @@ def test_labels_outside_the_training_rows_do_not_matter():
     for labels in (GRAPH.labels, Labels(GRAPH.labels.classes, codes=codes)):
         graph = replace(GRAPH, labels=labels)
         prepared = list(prepare(graph, task="classify", **{"model.residual": False}))
-        prepared[4] = Truth.split(labels, 0, 0.2, train_rows=chosen)
+        prepared[5] = Truth.split(labels, 0, 0.2, train_rows=chosen)
         losses.append(one_step(tuple(prepared), graph, "full")[0])
     assert losses[0] == losses[1]
 

@@ -46,7 +46,7 @@ def test_more_processes_than_shards_are_refused():
     config = plan_fit(GRAPH, small_config(SHARDED)).config
     features, inputs, lead = fit_inputs(GRAPH, config.inputs, 0, 8)
     model, tables = _make_model(GRAPH, config, features, inputs, "inductive")
-    start_parameters(model, inputs, GRAPH, lead)
+    start_parameters(model, config, inputs, GRAPH, lead)
     with pytest.raises(InputError, match="4 processes cannot share 3 shards"):
         Trainer(model, GRAPH, inputs, config, tables, ranks=Ranks(0, 4))
 

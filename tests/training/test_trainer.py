@@ -186,7 +186,7 @@ def make_trainer(validator=None, listener=None, **settings):
     config = plan.config
     features, inputs, lead = fit_inputs(GRAPH, config.inputs, 0, config.layer_dim)
     model, tables = _make_model(GRAPH, config, features, inputs, plan.table)
-    start_parameters(model, inputs, GRAPH, lead)
+    start_parameters(model, config, inputs, GRAPH, lead)
     return Trainer(model, GRAPH, inputs, config, tables, None, validator, None, listener)
 
 

@@ -42,7 +42,7 @@ class Assigned(NamedTuple):
     terms: Tensor | None = None
 
 
-def only(z: Tensor) -> Assigned:
+def plain_assignment(z: Tensor) -> Assigned:
     """Return ``(nodes, groups)`` assignments that came without affinities."""
     return Assigned(z, z, z[:0])
 

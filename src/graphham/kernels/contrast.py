@@ -16,12 +16,12 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from graphham.kernels.unit_rows import normalise, normalise_back
+from graphham.kernels.row_ops import normalise, normalise_back
 from graphham.system.jit import Array, exp_below_zero, jit
 from graphham.system.tensors import new_tensor, readable, runs_reference
 
 
-def contrast(anchors: Tensor, positives: Tensor, temperature: float, count: int) -> Tensor:
+def contrast_loss(anchors: Tensor, positives: Tensor, temperature: float, count: int) -> Tensor:
     """Return the mean cross-entropy of picking each anchor's positive, by cosine.
 
     Args:

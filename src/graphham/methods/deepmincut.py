@@ -55,7 +55,8 @@ from graphham.methods.label_free import LabelFreeMethod, undirected
 from graphham.methods.network_training import NodeNet, dropped, encode_all
 from graphham.methods.scaled_features import fit_features
 from graphham.methods.sparse_dots import walk_matrix
-from graphham.model.inputs import FeatureMap, FeatureRows, NodeInputs
+from graphham.model.feature_rows import FeatureRows
+from graphham.model.inputs import FeatureMap, NodeInputs
 from graphham.sampling.keys import derive_key, numpy_generator, torch_generator
 from graphham.system.threads import single_threaded
 from graphham.training.epochs import EpochLoop

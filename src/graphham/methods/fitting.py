@@ -32,6 +32,7 @@ from graphham.sampling.keys import derive_key, numpy_generator, torch_generator
 from graphham.system.peak_memory import peak_memory
 from graphham.system.threads import single_threaded
 from graphham.training.ensemble import Ensemble
+from graphham.training.make_network import network_settings
 from graphham.training.plan import Plan, plan_fit
 from graphham.training.shared_checkpoints import check_shared
 from graphham.training.step import check_shards
@@ -113,7 +114,7 @@ def fit_graph(
         directions = config.layer_dim if config.model.init == "svd" else 0
         features, inputs, lead = fit_inputs(work, config.inputs, config.seed, directions, ranks)
         model, tables = _make_model(work, config, features, inputs, plan.table, ranks)
-        start_parameters(model, inputs, work, lead, ranks)
+        start_parameters(model, config, inputs, work, lead, ranks)
         trainer = Trainer(
             model, work, inputs, config, tables, truth, validator, run, listener, ranks
         )
@@ -240,13 +241,17 @@ def fit_to_run(
 
 
 def start_parameters(
-    model: GraphHAMNet, inputs: NodeInputs, graph: Graph, directions: Any, ranks: Ranks = ALONE
+    model: GraphHAMNet,
+    config: ResolvedConfig,
+    inputs: NodeInputs,
+    graph: Graph,
+    directions: Any,
+    ranks: Ranks = ALONE,
 ) -> None:
     """Draw the parameters and put group vectors where nodes are (A13)."""
-    from graphham.model.inputs import FeatureRows
+    from graphham.model.feature_rows import FeatureRows
     from graphham.readout.whole_graph import full_batch
 
-    config = model.config
     generator = torch_generator(derive_key(config.seed, "parameters"))
     model.reset_parameters(generator, directions)
     if config.model.group_init == "random":
@@ -262,7 +267,7 @@ def start_parameters(
             chosen = np.sort(draw.choice(graph.num_nodes, count, replace=False))
             vectors = model.layer(level).group_embedding
             if batch is not None:
-                held = model.encode(batch)[level].held
+                held = model.encode(batch)[level].membership_states
                 if isinstance(held, FeatureRows):
                     picked = inputs.rows(chosen).to_dense()
                 else:
@@ -270,7 +275,7 @@ def start_parameters(
             else:
                 others = np.setdiff1d(draw.choice(graph.num_nodes, _SPREAD_NODES), chosen)
                 rows = np.concatenate([chosen, others])
-                held = _held_by_some(model, inputs, graph, rows, level, ranks)
+                held = _sampled_states(model, config, inputs, graph, rows, level, ranks)
                 picked = (held.to_dense() if isinstance(held, FeatureRows) else held)[:count]
             jitter = torch.randn(picked.shape, generator=generator)
             vectors.copy_(picked + 0.01 * picked.std(correction=0) * jitter)
@@ -281,14 +286,19 @@ def start_parameters(
                 scale.copy_(-(spread.clamp_min(1e-6).log()))
 
 
-def _held_by_some(
-    model: GraphHAMNet, inputs: NodeInputs, graph: Graph, rows: Any, level: int, ranks: Ranks
+def _sampled_states(
+    model: GraphHAMNet,
+    config: ResolvedConfig,
+    inputs: NodeInputs,
+    graph: Graph,
+    rows: Any,
+    level: int,
+    ranks: Ranks,
 ) -> Any:
     """Return what a level's groups look at of some nodes, from sampled neighbourhoods."""
     from graphham.model.network import Batch
     from graphham.sampling.sampler import NeighborSampler
 
-    config = model.config
     key = derive_key(config.seed, "group start", level)
     fanouts = [config.fanout(layer) for layer in range(level)]
     # A level's groups look at its own input, which the layers below have made.
@@ -330,7 +340,7 @@ def _make_model(
     if config.task == "classify" and graph.labels is not None:
         num_classes = len(graph.labels.classes)
     model = GraphHAMNet(
-        config,
+        network_settings(config),
         inputs.num_features,
         features.basis.shape[1],
         num_classes,

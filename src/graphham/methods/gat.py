@@ -24,7 +24,7 @@ from graphham.graph.neighborhoods import Block
 from graphham.kernels import attend, fused_attention
 from graphham.methods.network_method import NetworkMethod, by_size
 from graphham.methods.network_training import NodeNet, dropped, product
-from graphham.model.inputs import FeatureRows
+from graphham.model.feature_rows import FeatureRows
 
 
 class GatLayer(nn.Module):

@@ -69,7 +69,8 @@ from graphham.methods.network_training import (
 )
 from graphham.methods.scaled_features import as_matrix, fit_features
 from graphham.methods.topics import TopicModel, anonymous_walks, find_topics
-from graphham.model.inputs import FeatureRows, NodeInputs
+from graphham.model.feature_rows import FeatureRows
+from graphham.model.inputs import NodeInputs
 from graphham.model.spectral import main_directions
 from graphham.sampling.keys import derive_key
 from graphham.system.atomic import write_json

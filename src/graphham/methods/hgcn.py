@@ -56,7 +56,7 @@ from graphham.methods.coarsening import Coarsening, assignment, coarsen
 from graphham.methods.memory_check import check_memory
 from graphham.methods.network_method import NetworkMethod, by_size
 from graphham.methods.network_training import NodeNet, dropped, product
-from graphham.model.inputs import FeatureRows
+from graphham.model.feature_rows import FeatureRows
 from graphham.system.atomic import write_json
 
 _TABLE_ROWS = 50

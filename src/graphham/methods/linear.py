@@ -26,7 +26,7 @@ from graphham.methods.network_method import NetworkMethod, split_labels
 from graphham.methods.network_training import NodeNet, dropped, product
 from graphham.methods.scaled_features import as_matrix, fit_features, reduced
 from graphham.methods.sparse_dots import walk_matrix
-from graphham.model.inputs import FeatureRows
+from graphham.model.feature_rows import FeatureRows
 
 _CLASSIFY = frozenset({"classify"})
 

@@ -19,7 +19,8 @@ from graphham.errors import InputError
 from graphham.graph.graph import Graph
 from graphham.graph.neighborhoods import Block
 from graphham.methods.fit_request import Rows
-from graphham.model.inputs import FeatureRows, NodeInputs
+from graphham.model.feature_rows import FeatureRows
+from graphham.model.inputs import NodeInputs
 from graphham.model.losses import class_loss
 from graphham.sampling.keys import derive_key, numpy_generator, torch_generator
 from graphham.sampling.sampler import NeighborSampler, walk_contexts

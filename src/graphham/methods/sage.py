@@ -25,7 +25,7 @@ from graphham.graph.neighborhoods import Block
 from graphham.kernels import mean_aggregate
 from graphham.methods.network_method import NetworkMethod
 from graphham.methods.network_training import NodeNet, dropped, product
-from graphham.model.inputs import FeatureRows
+from graphham.model.feature_rows import FeatureRows
 
 
 class SageLayer(nn.Module):

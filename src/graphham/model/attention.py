@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from graphham import kernels
 from graphham.errors import InputError
-from graphham.graph.neighborhoods import Block
-from graphham.kernels import (
-    GroupTerms,
-    aggregate,
-    attend,
-    edge_dot,
-    edge_scores,
-    edge_softmax,
-    fused_attention,
-)
-from graphham.kernels.assignments import Assigned, assign_sources, only
-from graphham.kernels.gumbel import draw_key, gumbel_softmax
-from graphham.kernels.products import tall_product
-from graphham.kernels.reference import rescaled
-from graphham.model.inputs import FeatureRows
+from graphham.model.feature_rows import FeatureRows
 from graphham.model.membership import assign, cosine_affinity, gumbel_noise
-from graphham.sampling.random_stream import Source
+
+if TYPE_CHECKING:
+    from graphham.graph.neighborhoods import Block
+    from graphham.sampling.random_stream import Source
 
 _MANY = 1 << 16
 
@@ -161,7 +151,7 @@ class MembershipAttention(nn.Module):
         tau: float,
         lead: int,
         keyed: bool = False,
-    ) -> Assigned:
+    ) -> kernels.Assigned:
         """Return affinities u (E1) and relaxed assignments z (E4); mean ones without a generator.
 
         Args:
@@ -176,24 +166,24 @@ class MembershipAttention(nn.Module):
         keyed = keyed and self.assignment == "log" and not self.dirichlet
         dense = states.dense if isinstance(states, FeatureRows) else states
         if keyed and dense is not None and not dense.requires_grad:
-            return assign_sources(
+            return kernels.assign_sources(
                 dense,
                 self._group_factors(),
                 tau,
-                draw_key(generator),
+                kernels.draw_key(generator),
                 lead,
                 by_length=self.affinity == "cosine",
                 mixed=self._additive_terms()[1] if self.group_score == "additive" else None,
             )
         affinity = self.affinities(states)
         if keyed:
-            z = gumbel_softmax(affinity, tau, draw_key(generator))
+            z = kernels.gumbel_softmax(affinity, tau, kernels.draw_key(generator))
         elif generator is None or self.assignment == "mean":
             z = self.means(affinity)
         else:
             noise = gumbel_noise(affinity.shape, generator, affinity)
             z = assign(affinity, tau, noise, self.assignment, self.dirichlet, generator)
-        return Assigned(z, z[:lead], affinity[:lead])
+        return kernels.Assigned(z, z[:lead], affinity[:lead])
 
     def means(self, affinity: Tensor) -> Tensor:
         """Return ``(nodes, groups)`` mean memberships of affinities (E2)."""
@@ -210,7 +200,9 @@ class MembershipAttention(nn.Module):
         # The scale goes onto the groups, which are few, and not onto every node.
         return self.group_embedding.T * self.log_scale.exp()
 
-    def propagate(self, x: Tensor | FeatureRows, block: Block, z: Tensor | Assigned) -> Tensor:
+    def propagate(
+        self, x: Tensor | FeatureRows, block: Block, z: Tensor | kernels.Assigned
+    ) -> Tensor:
         """Return ``(num_targets, out_dim)`` aggregated messages (E5-E9).
 
         Args:
@@ -219,20 +211,22 @@ class MembershipAttention(nn.Module):
             z: ``(num_sources, groups)`` assignments, or all of :meth:`assigned` with at least the
                 block's targets in the lead.
         """
-        assigned = z if isinstance(z, Assigned) else only(z)
+        assigned = z if isinstance(z, kernels.Assigned) else kernels.plain_assignment(z)
         if self.product == "literal" and self.group_score != "none":
             projected = self._project(x)
             weights = self._weights(
                 self._node_scores(projected, block), self._group_scores(assigned, block), block
             )
-            out = aggregate(weights, projected, block).mean(dim=1)
+            out = kernels.aggregate(weights, projected, block).mean(dim=1)
         elif isinstance(x, FeatureRows) and x.dense is None:
             # Sparse features are wide: gather what is left of them after the product.
             groups = self._group_terms(assigned, block)
-            out = attend(self._project(x), self.attention, block, groups=groups, slope=self.slope)
+            out = kernels.attend(
+                self._project(x), self.attention, block, groups=groups, slope=self.slope
+            )
             out = out.squeeze(1) if self.heads == 1 else out.mean(dim=1)
         else:
-            out = fused_attention(
+            out = kernels.fused_attention(
                 _plain(x),
                 self.weight,
                 self.attention,
@@ -253,10 +247,12 @@ class MembershipAttention(nn.Module):
     ) -> AttentionWeights:
         """Return both attentions as distributions over each neighbourhood (E6-E8)."""
         e = self._node_scores(self._project(x), block)
-        f = self._group_scores(only(z), block)
+        f = self._group_scores(kernels.plain_assignment(z), block)
         flat = torch.zeros_like(e) if f is None else f.expand_as(e).contiguous()
         return AttentionWeights(
-            edge_softmax(e, block), edge_softmax(flat, block), self._weights(e, f, block)
+            kernels.edge_softmax(e, block),
+            kernels.edge_softmax(flat, block),
+            self._weights(e, f, block),
         )
 
     def _project(self, x: Tensor | FeatureRows) -> Tensor:
@@ -265,43 +261,43 @@ class MembershipAttention(nn.Module):
     def _weights(self, e: Tensor, f: Tensor | None, block: Block) -> Tensor:
         """Return ``(num_edges, heads)`` w (E8) from node scores and group scores."""
         if f is None:
-            weights = edge_softmax(e, block)
+            weights = kernels.edge_softmax(e, block)
         elif self.product == "literal":
-            lam = edge_softmax(f.expand_as(e).contiguous(), block)
-            weights = edge_softmax(e, block) * lam
+            lam = kernels.edge_softmax(f.expand_as(e).contiguous(), block)
+            weights = kernels.edge_softmax(e, block) * lam
         else:
-            weights = edge_softmax(e + f, block)
+            weights = kernels.edge_softmax(e + f, block)
         if block.weights is None:
             return weights
         # Given edge weights scale attention, then each neighbourhood keeps its total.
-        return rescaled(weights, block)
+        return kernels.rescaled(weights, block)
 
     def _node_scores(self, projected: Tensor, block: Block) -> Tensor:
         """Return ``(num_edges, heads)`` e (E6)."""
         left = (projected[: block.num_targets] * self.attention[0]).sum(2)
         right = (projected * self.attention[1]).sum(2)
-        return edge_scores(left, right, block, self.slope)
+        return kernels.edge_scores(left, right, block, self.slope)
 
-    def _group_scores(self, assigned: Assigned, block: Block) -> Tensor | None:
+    def _group_scores(self, assigned: kernels.Assigned, block: Block) -> Tensor | None:
         """Return ``(num_edges, 1 or heads)`` f (E7)."""
         terms = self._group_terms(assigned, block)
         if terms is None:
             return None
         terms = terms.expanded(block.num_targets)
         if terms.kind == "pair":
-            return edge_dot(terms.left, terms.right, block)[:, None]
-        return edge_scores(terms.left, terms.right, block, self.slope)
+            return kernels.edge_dot(terms.left, terms.right, block)[:, None]
+        return kernels.edge_scores(terms.left, terms.right, block, self.slope)
 
-    def _group_terms(self, assigned: Assigned, block: Block) -> GroupTerms | None:
+    def _group_terms(self, assigned: kernels.Assigned, block: Block) -> kernels.GroupTerms | None:
         """Return what targets and sources bring to f (E7)."""
         if self.group_score == "none":
             return None
         if self.pair_score is not None:
-            return GroupTerms(self.pair_score, assigned.z, "table")
+            return kernels.GroupTerms(self.pair_score, assigned.z, "table")
         left, right = self._additive_terms()
-        told = tall_product(assigned.z, right) if assigned.terms is None else assigned.terms
-        own = tall_product(assigned.lead[: block.num_targets], left)
-        return GroupTerms(own, told, "additive")
+        told = kernels.tall_product(assigned.z, right) if assigned.terms is None else assigned.terms
+        own = kernels.tall_product(assigned.lead[: block.num_targets], left)
+        return kernels.GroupTerms(own, told, "additive")
 
     def _additive_terms(self) -> tuple[Tensor, Tensor]:
         """Return ``(groups, heads)`` scores a . W phi_k of targets' and of sources' groups."""
@@ -325,7 +321,7 @@ class MembershipAttention(nn.Module):
             membership_states: ``(num_nodes, membership_dim)`` vectors the groups look at.
             generator: Source of the Gumbel noise while training; torch's own when not given.
         """
-        block = edges if isinstance(edges, Block) else self._block(x, edges)
+        block = self._block(x, edges) if isinstance(edges, Tensor) else edges
         affinity = self.affinities(x if membership_states is None else membership_states)
         noisy = self.training and self.assignment != "mean"
         noise = gumbel_noise(affinity.shape, generator, affinity) if noisy else None
@@ -333,6 +329,8 @@ class MembershipAttention(nn.Module):
         return self.propagate(x, block, z)
 
     def _block(self, x: Tensor, edge_index: Tensor) -> Block:
+        from graphham.graph.neighborhoods import Block
+
         if edge_index.dim() != 2 or edge_index.shape[0] != 2:
             raise InputError(
                 f"edge_index must have shape (2, num_edges), got {tuple(edge_index.shape)}"

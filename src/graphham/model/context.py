@@ -8,15 +8,13 @@ vector (factored) or one per group (full), updated row by row in place.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from graphham.config.settings import LossConfig
-from graphham.kernels.skipgram_loss import PairGradient, left_for_table, pair_loss
-from graphham.kernels.unit_rows import take_rows
+from graphham import kernels
 from graphham.model.losses import contrastive_loss, skipgram_loss
 from graphham.system.tensors import empty_table, runs_reference
 
@@ -40,7 +38,7 @@ class ContextTable:
     def __init__(self, weight: Tensor, squares: Tensor | None = None) -> None:
         self.weight = weight
         self.squares = weight.new_zeros(len(weight)) if squares is None else squares
-        self._looked_up: list[tuple[Tensor, Tensor] | PairGradient] = []
+        self._looked_up: list[tuple[Tensor, Tensor] | kernels.PairGradient] = []
 
     @classmethod
     def start(cls, rows: int, width: int, generator: torch.Generator) -> ContextTable:
@@ -61,7 +59,7 @@ class ContextTable:
 
         See :func:`graphham.kernels.skipgram_loss.pair_loss`; same numbers as by :meth:`look_up`.
         """
-        loss, gradient = pair_loss(target, gate, self.weight, rows, sign)
+        loss, gradient = kernels.pair_loss(target, gate, self.weight, rows, sign)
         if gradient is not None:
             self._looked_up.append(gradient)
         return loss
@@ -80,8 +78,8 @@ class ContextTable:
 
     def step(self, lr: float) -> None:
         """Update the rows looked up since the last step."""
-        for held in self._looked_up:
-            pairs = left_for_table(held)
+        for one in self._looked_up:
+            pairs = kernels.left_for_table(one)
             if pairs is not None:
                 pairs.update(self.weight, self.squares, lr)
         self._looked_up.clear()
@@ -93,9 +91,10 @@ class ContextDecoder(nn.Module):
     Args:
         groups: Number of groups K of the layer.
         dim: Width of the layer's output.
-        config: Which table, loss and mixture.
         table: Free context vectors, or ``None`` for the inductive form.
         full: Whether the table holds a vector per node *and* group.
+        group_context: Whether contexts depend on the target's group; without is minus-Q.
+        mix: A relaxed z mixes context vectors, or the groups' losses (A15).
         straight_through: Whether only the assigned group's vector is looked up.
         contrast_size: Pairs that are each other's negatives in the contrastive loss.
     """
@@ -104,17 +103,20 @@ class ContextDecoder(nn.Module):
         self,
         groups: int,
         dim: int,
-        config: LossConfig,
         table: ContextTable | None = None,
         full: bool = False,
+        *,
+        group_context: bool = True,
+        mix: Literal["vector", "loss"] = "vector",
         straight_through: bool = False,
         contrast_size: int = 512,
     ) -> None:
         super().__init__()
-        self.groups, self.dim, self.config = groups, dim, config
-        self.table, self.full, self.straight_through = table, full, straight_through
+        self.groups, self.dim, self.table, self.full = groups, dim, table, full
+        self.by_group, self.straight_through = group_context, straight_through
+        self.mixes_losses = group_context and mix == "loss"
         self.contrast_size = contrast_size
-        needs_vectors = config.group_context and not full
+        needs_vectors = group_context and not full
         self.group_context = nn.Parameter(torch.zeros(groups, dim)) if needs_vectors else None
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
@@ -124,9 +126,9 @@ class ContextDecoder(nn.Module):
 
     def contrast(self, states: Tensor, z: Tensor, anchors: Tensor, positives: Tensor) -> Tensor:
         """Return the contrastive loss of anchor positions against positive positions."""
-        left, right = take_rows(states, anchors, positives)
+        left, right = kernels.take_rows(states, anchors, positives)
         if self.group_context is not None:
-            left = self._modulated(left, take_rows(z, anchors)[0])
+            left = self._modulated(left, kernels.take_rows(z, anchors)[0])
         return contrastive_loss(left, right, TEMPERATURE, self.contrast_size)
 
     def skipgram(
@@ -142,7 +144,7 @@ class ContextDecoder(nn.Module):
                 positions in ``states`` for the inductive form.
             negatives: The same for sampled non-neighbours.
         """
-        if self.config.mix == "loss" and self.config.group_context:
+        if self.mixes_losses:
             return self._mixed_losses(states, z, anchors, positives, negatives)
         if self._is_pairwise(states):
             return self._pair_losses(states[anchors], z[anchors], positives, negatives)
@@ -153,9 +155,7 @@ class ContextDecoder(nn.Module):
 
     def _is_pairwise(self, states: Tensor) -> bool:
         """Whether one row of a table belongs to each pair, and the compiled loops serve it."""
-        if self.table is None or (
-            self.full and self.config.group_context and not self.straight_through
-        ):
+        if self.table is None or (self.full and self.by_group and not self.straight_through):
             return False
         return not runs_reference(states, self.table.weight)
 
@@ -165,7 +165,7 @@ class ContextDecoder(nn.Module):
         """Return the skip-gram loss from the anchors' own states and assignments."""
         assert self.table is not None
         gate: Tensor | None = None
-        if self.full and self.config.group_context:
+        if self.full and self.by_group:
             group = z.argmax(1, keepdim=True)
             chosen = z.gather(1, group)[:, 0]
             gate = 1 + chosen - chosen.detach()
@@ -187,7 +187,7 @@ class ContextDecoder(nn.Module):
             left: ``(pairs,)`` positions of the targets.
             right: ``(pairs,)`` context nodes, as in :meth:`skipgram`.
         """
-        if self.full and self.config.group_context:
+        if self.full and self.by_group:
             return self._full_scores(states, z, left, right)
         target = self._modulated(states, z)[left]
         return (target * self._vectors(states, right)).sum(1)

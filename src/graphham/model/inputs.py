@@ -8,7 +8,7 @@ at. Diffusion is computed once, so a sampled batch knows it as cheaply as the wh
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +17,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from graphham.config.resolved import Scaling
-from graphham.config.settings import InputConfig
 from graphham.errors import InputError
 from graphham.graph.graph import Graph
 from graphham.graph.mapped_features import (
@@ -30,8 +28,9 @@ from graphham.graph.mapped_features import (
 )
 from graphham.graph.neighborhoods import Block
 from graphham.graph.spans import span_of
-from graphham.kernels import SparseMatrix, mean_aggregate, sparse_matmul
+from graphham.kernels import SparseMatrix, mean_aggregate
 from graphham.kernels.attention_readout import lead_with_self
+from graphham.model.feature_rows import FeatureRows
 from graphham.model.spectral import main_directions, structural_features
 from graphham.parallel.partitioned_graph import SplitFeatures, split_moments
 from graphham.parallel.ranks import ALONE, Ranks
@@ -41,57 +40,29 @@ from graphham.sampling.random_stream import make_source
 from graphham.system.jit import frozen
 from graphham.system.threads import single_threaded
 
+Scaling = Literal["none", "row", "tfidf", "standard"]
 Floats = npt.NDArray[np.float32]
 _SPAN = 1 << 14  # nodes averaged at once
 
 
-@dataclass(frozen=True, eq=False)
-class FeatureRows:
-    """The input features of some nodes, sparse or dense, behind one product.
+class InputSettings(Protocol):
+    """How raw features become the network's input; the ``inputs`` settings of a run are such."""
 
-    Args:
-        matrix: ``(rows, num_features)`` sparse matrix, or ``None``.
-        values: Its entries after dropout, or ``None`` for its own.
-        dense: ``(rows, num_features)`` tensor, or ``None``.
-    """
+    @property
+    def scaling(self) -> Literal["auto", "none", "row", "tfidf", "standard"]:
+        """How features are scaled; ``auto`` looks at them."""
 
-    matrix: SparseMatrix | None = None
-    values: Any = None
-    dense: Tensor | None = None
+    @property
+    def diffusion_steps(self) -> int:
+        """Steps of neighbour averaging; 0 switches the diffused vectors off."""
 
-    def matmul(self, weight: Tensor) -> Tensor:
-        """Return ``(rows, out)`` features times ``weight`` of shape ``(num_features, out)``."""
-        if self.matrix is not None:
-            return sparse_matmul(self.matrix, weight, self.values)
-        assert self.dense is not None
-        return self.dense @ weight
+    @property
+    def diffusion_dim(self) -> int:
+        """Width the features are reduced to before they are averaged."""
 
-    def to_dense(self) -> Tensor:
-        """Return the ``(rows, num_features)`` features written out."""
-        if self.matrix is not None:
-            return self.matrix.to_tensor(self.values, torch.zeros(())).to_dense()
-        assert self.dense is not None
-        return self.dense
-
-    def norms(self) -> Tensor:
-        """Return the ``(rows,)`` length of each node's feature vector."""
-        if self.matrix is None:
-            assert self.dense is not None
-            return self.dense.square().sum(dim=1).sqrt()
-        values = self.matrix.values if self.values is None else np.asarray(self.values)
-        row = np.repeat(np.arange(len(self)), np.diff(self.matrix.indptr))
-        squares = np.bincount(row, values.astype(np.float64) ** 2, minlength=len(self))
-        return torch.from_numpy(np.sqrt(squares).astype(np.float32))
-
-    def to(self, device: torch.device | str) -> FeatureRows:
-        """Move dense features; sparse ones are moved by their product."""
-        return self if self.dense is None else FeatureRows(dense=self.dense.to(device))
-
-    def __len__(self) -> int:
-        if self.matrix is not None:
-            return self.matrix.shape[0]
-        assert self.dense is not None
-        return int(self.dense.shape[0])
+    @property
+    def structural_dim(self) -> int:
+        """Width of the features made for a graph that has none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,7 +218,7 @@ class FeatureMap:
 
 
 def fit_inputs(
-    graph: Graph, config: InputConfig, seed: int, directions: int = 0, ranks: Ranks = ALONE
+    graph: Graph, config: InputSettings, seed: int, directions: int = 0, ranks: Ranks = ALONE
 ) -> tuple[FeatureMap, NodeInputs, Floats]:
     """Find the scaling, the main directions and the diffusion centre of a training graph.
 

@@ -8,9 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from graphham.kernels import group_ops as groups
-from graphham.kernels.contrast import contrast
-from graphham.kernels.group_ops import chance_violation
+from graphham import kernels
 from graphham.system.tensors import runs_reference
 
 _TINY = 1e-9
@@ -31,7 +29,7 @@ def contrastive_loss(anchors: Tensor, positives: Tensor, temperature: float, siz
     pairs = len(anchors)
     if pairs < 2:
         return anchors.sum() * 0.0
-    return contrast(anchors, positives, temperature, max(1, round(pairs / size)))
+    return kernels.contrast_loss(anchors, positives, temperature, max(1, round(pairs / size)))
 
 
 def skipgram_loss(positive: Tensor, negative: Tensor) -> Tensor:
@@ -82,7 +80,7 @@ def constraint_loss(
     if len(lower) < 2:
         return total
     if how == "chance" and not runs_reference(lower, upper):
-        return chance_violation(lower, upper, must_link, cannot_link)
+        return kernels.chance_violation(lower, upper, must_link, cannot_link)
     if must_link:
         total = total + must_link * _scaled_mass(lower.detach(), upper, how, "must")
     if cannot_link:
@@ -125,7 +123,7 @@ def use_losses(
     if runs_reference(memberships) or not len(memberships):
         seed = None if seeds is None else seed_loss([memberships], [seeds])
         return balance_loss(memberships, prior), seed
-    balance, seed = groups.use_losses(memberships, prior, seeds, _TINY)
+    balance, seed = kernels.use_losses(memberships, prior, seeds, _TINY)
     return balance, None if seeds is None else seed
 
 

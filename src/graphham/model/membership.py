@@ -7,17 +7,18 @@ what all layers say together, and its levels nest: a coarse membership is the su
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from graphham.graph.neighborhoods import Block
-from graphham.kernels import aggregate
-from graphham.kernels.group_ops import climb, descend, relax
-from graphham.kernels.unit_rows import unit_rows
-from graphham.sampling.random_stream import Draws, Source, uniform
+from graphham import kernels
 from graphham.system.tensors import runs_reference
+
+if TYPE_CHECKING:
+    from graphham.graph.neighborhoods import Block
+    from graphham.sampling.random_stream import Source
 
 # A hub's thousands of links are far from independent witnesses: beyond about this many, more of
 # them add little.
@@ -27,7 +28,7 @@ _RULED_OUT = -80.0  # log evidence for a parent without children
 
 def cosine_affinity(states: Tensor, groups: Tensor, scale: float) -> Tensor:
     """Return ``(nodes, num_groups)`` affinities u_ik = scale * cos(state_i, phi_k) (E1, A13)."""
-    return unit_rows(states) @ (scale * unit_rows(groups)).T
+    return kernels.unit_rows(states) @ (scale * kernels.unit_rows(groups)).T
 
 
 def gumbel_noise(shape: Sequence[int], generator: Source | None, like: Tensor) -> Tensor:
@@ -35,7 +36,7 @@ def gumbel_noise(shape: Sequence[int], generator: Source | None, like: Tensor) -
 
     Without a generator it comes from torch's own stream.
     """
-    drawn = uniform(shape, generator, like).clamp_(1e-7, 1 - 1e-7)
+    drawn = kernels.uniform(shape, generator, like).clamp_(1e-7, 1 - 1e-7)
     return drawn.log_().neg_().log_().neg_()
 
 
@@ -63,7 +64,7 @@ def assign(
     if noise is None or how == "mean":
         noise, tau, how, dirichlet = None, 1.0, "log", False
     if how == "log" and not dirichlet and not runs_reference(affinity):
-        return relax(affinity, noise, tau)
+        return kernels.relax(affinity, noise, tau)
     mean = affinity.softmax(dim=1)
     if noise is None:
         return mean
@@ -72,7 +73,7 @@ def assign(
     if dirichlet:
         # A normalised gamma draw, since torch's own Dirichlet takes no generator. Concentrations
         # near 1/K underflow to exact zeros whose logarithm is -inf.
-        assert not isinstance(generator, Draws)
+        assert generator is None or isinstance(generator, torch.Generator)
         gamma = torch._standard_gamma(mean.clamp_min(1e-4), generator=generator)
         pi = (gamma / gamma.sum(dim=1, keepdim=True)).clamp_min(1e-8)
         log_pi = pi.log()
@@ -103,7 +104,7 @@ def neighbor_evidence(memberships: Tensor, table: Tensor, block: Block, degrees:
         ``(num_targets, num_groups)`` evidence to add to the affinities; zero without neighbours.
     """
     weights = torch.tensor(block.neighbor_weights).to(memberships)[:, None]
-    heard = aggregate(weights, (memberships @ table)[:, None, :], block).squeeze(1)
+    heard = kernels.aggregate(weights, (memberships @ table)[:, None, :], block).squeeze(1)
     return heard * witnesses(degrees)[:, None]
 
 
@@ -136,12 +137,12 @@ def combine_levels(log_evidence: Sequence[Tensor], parents: Sequence[Tensor]) ->
             total, share = _sum_children(up, parent, target.shape[1])
             up = (0.5 * (target + total)).log_softmax(dim=1)
         else:
-            up, share = climb(up, target, parent)
+            up, share = kernels.climb(up, target, parent)
         shares.append(share)
     out = [up.exp()]
     for parent, share in zip(reversed(parents), reversed(shares), strict=True):
         above = out[-1]
-        out.append(above[:, parent] * share if plain else descend(above, share, parent))
+        out.append(above[:, parent] * share if plain else kernels.descend(above, share, parent))
     return out[::-1]
 
 

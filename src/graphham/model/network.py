@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from graphham.config.resolved import ResolvedConfig
-from graphham.graph.neighborhoods import Block
-from graphham.kernels import group_ops as groups
-from graphham.kernels import mean_aggregate
-from graphham.kernels.assignments import Assigned
-from graphham.kernels.unit_rows import beside_centered
+from graphham import kernels
 from graphham.model.attention import MembershipAttention
-from graphham.model.context import ContextDecoder, ContextTable
-from graphham.model.group_seeding import Seeds
-from graphham.model.inputs import FeatureRows
+from graphham.model.context import ContextDecoder
 from graphham.model.membership import combine_levels, neighbor_evidence, witnesses
-from graphham.sampling.random_stream import Source, dropout
 from graphham.system.tensors import runs_reference
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from graphham.graph.neighborhoods import Block
+    from graphham.model.context import ContextTable
+    from graphham.model.feature_rows import FeatureRows
+    from graphham.model.group_seeding import Seeds
+    from graphham.model.network_settings import NetworkSettings
+    from graphham.sampling.random_stream import Source
 
 _CENTER_MOMENTUM = 0.1
 # Unit rows seen along unit directions give numbers below one; a first layer that starts from
@@ -85,14 +86,14 @@ class LayerPass:
 
     Args:
         x: Input states or features.
-        held: ``(num_sources, membership_dim)`` vectors its groups looked at.
+        membership_states: ``(num_sources, membership_dim)`` vectors its groups looked at.
         assigned: Assignments z of all sources, affinities u of those that are asked about.
         output: ``(num_targets, layer_dim)`` h.
     """
 
     x: Tensor | FeatureRows
-    held: Tensor | FeatureRows
-    assigned: Assigned
+    membership_states: Tensor | FeatureRows
+    assigned: kernels.Assigned
     output: Tensor
 
 
@@ -100,7 +101,7 @@ class GraphHAMNet(nn.Module):
     """The layers, their groups, the tree between the groups, and the decoders.
 
     Args:
-        config: Resolved settings.
+        settings: Its shape and which reading of the paper each part follows.
         num_features: Width of the input features.
         diffusion_dim: Width of the diffused vectors.
         num_classes: Number of classes, 0 without a classifier.
@@ -110,7 +111,7 @@ class GraphHAMNet(nn.Module):
 
     def __init__(
         self,
-        config: ResolvedConfig,
+        settings: NetworkSettings,
         num_features: int,
         diffusion_dim: int,
         num_classes: int = 0,
@@ -118,15 +119,15 @@ class GraphHAMNet(nn.Module):
         full_table: bool = False,
     ) -> None:
         super().__init__()
-        self.config = config
-        self.groups = config.groups
+        self.settings = settings
+        self.groups = settings.groups
         self.diffusion_dim = diffusion_dim
         self.register_buffer("seeded", torch.zeros((), dtype=torch.bool))
-        model, dim = config.model, config.layer_dim
-        self.uses_diffusion = model.membership_input == "diffused"
+        dim = settings.layer_dim
+        self.uses_diffusion = settings.membership_input == "diffused"
         layers: list[MembershipAttention] = []
         decoders: list[ContextDecoder] = []
-        for level, count in enumerate(config.groups):
+        for level, count in enumerate(settings.groups):
             in_dim = num_features if level == 0 else dim
             width = in_dim
             if self.uses_diffusion:
@@ -136,36 +137,37 @@ class GraphHAMNet(nn.Module):
                     in_dim,
                     dim,
                     count,
-                    model.heads,
+                    settings.heads,
                     membership_dim=width,
-                    group_score=model.group_score,
-                    affinity=model.affinity,
-                    affinity_scale=model.affinity_scale,
-                    product=model.product,
-                    separate_attention=model.separate_attention,
-                    assignment=model.assignment,
-                    dirichlet=model.dirichlet,
-                    residual=model.residual,
-                    self_edge=model.self_edge,
+                    group_score=settings.group_score,
+                    affinity=settings.affinity,
+                    affinity_scale=settings.affinity_scale,
+                    product=settings.product,
+                    separate_attention=settings.separate_attention,
+                    assignment=settings.assignment,
+                    dirichlet=settings.dirichlet,
+                    residual=settings.residual,
+                    self_edge=settings.self_edge,
                 )
             )
             decoders.append(
                 ContextDecoder(
                     count,
                     dim,
-                    config.loss,
                     None if tables is None else tables[level],
                     full_table,
-                    model.straight_through,
+                    group_context=settings.group_context,
+                    mix=settings.mix,
+                    straight_through=settings.straight_through,
                 )
             )
             self.register_buffer(f"center_{level}", torch.zeros(dim if level else 0))
             self.register_buffer(f"link_table_{level}", torch.zeros(count, count))
-            if level + 1 < len(config.groups):
+            if level + 1 < len(settings.groups):
                 self.register_buffer(f"parent_{level}", torch.zeros(count, dtype=torch.long))
         self.layers = nn.ModuleList(layers)
         self.decoders = nn.ModuleList(decoders)
-        self.classifier = nn.Linear(config.dim, num_classes) if num_classes else None
+        self.classifier = nn.Linear(settings.dim, num_classes) if num_classes else None
 
     @property
     def is_seeded(self) -> bool:
@@ -224,18 +226,18 @@ class GraphHAMNet(nn.Module):
         passes: list[LayerPass] = []
         for level, block in enumerate(batch.blocks):
             layer = self.layer(level)
-            held = self.membership_states(level, x, batch.diffused[: block.num_sources])
+            seen = self.membership_states(level, x, batch.diffused[: block.num_sources])
             # The last block's sources are asked about, and the targets of this one.
             is_last = level + 1 == len(batch.blocks)
             lead = block.num_sources if is_last else block.num_targets
             keyed = block.source_rows is not None
-            assigned = layer.assigned(held, generator, tau, lead, keyed)
+            assigned = layer.assigned(seen, generator, tau, lead, keyed)
             if level and generator is not None:
                 x = self._dropped(x, generator)
             h = layer.propagate(x, block, assigned)
             if not is_last:
-                h = activate(h, self.config.model.activation)
-            passes.append(LayerPass(x, held, assigned, h))
+                h = activate(h, self.settings.activation)
+            passes.append(LayerPass(x, seen, assigned, h))
             x = h
         return passes
 
@@ -257,11 +259,11 @@ class GraphHAMNet(nn.Module):
         count = batch.num_targets
         passes = self.encode(batch, tau, generator)
         affinities = [one.assigned.affinity for one in passes]
-        said = self.evidence(affinities, batch.blocks[-1], batch.degrees, rounds)
-        evidence = [plain for _, plain in said]
+        levels = self.evidence(affinities, batch.blocks[-1], batch.degrees, rounds)
+        evidence = [plain for _, plain in levels]
         memberships = evidence
         if self.is_seeded:
-            memberships = combine_levels([logs for logs, _ in said], self.parent_maps)
+            memberships = combine_levels([logs for logs, _ in levels], self.parent_maps)
         states = [one.output[:count] for one in passes]
         return Output(states, [one.assigned.lead[:count] for one in passes], evidence, memberships)
 
@@ -280,7 +282,7 @@ class GraphHAMNet(nn.Module):
         assert isinstance(x, Tensor)
         learns = self.training and torch.is_grad_enabled()
         center = self.get_buffer(f"center_{level}")
-        return beside_centered(x, diffused, center, _CENTER_MOMENTUM if learns else 0.0)
+        return kernels.beside_centered(x, diffused, center, _CENTER_MOMENTUM if learns else 0.0)
 
     def evidence(
         self, affinities: list[Tensor], block: Block, degrees: Tensor, rounds: int
@@ -291,9 +293,9 @@ class GraphHAMNet(nn.Module):
         a block whose sources are its targets.
         """
         out: list[tuple[Tensor, Tensor]] = []
-        listens = self.is_seeded and self.config.model.neighbor_evidence
+        listens = self.is_seeded and self.settings.neighbor_evidence
         # Sharper in training: what is nearly certain should agree between the levels too.
-        settings = self.config.model
+        settings = self.settings
         softened = (
             settings.training_temperature if self.training else settings.membership_temperature
         )
@@ -304,18 +306,18 @@ class GraphHAMNet(nn.Module):
             if rounds == 1 and not runs_reference(affinity):
                 linked = table if listens else None
                 out.append(
-                    groups.evidence(affinity, block, temperature, linked, witnesses(degrees))
+                    kernels.evidence(affinity, block, temperature, linked, witnesses(degrees))
                 )
                 continue
             if not listens:
                 logs = (own / temperature).log_softmax(dim=1)
                 out.append((logs, logs.exp()))
                 continue
-            said = affinity[: block.num_sources].softmax(dim=1)
+            memberships = affinity[: block.num_sources].softmax(dim=1)
             logits = own
             for _ in range(rounds):
-                logits = own + neighbor_evidence(said, table, block, degrees)
-                said = logits.softmax(dim=1)
+                logits = own + neighbor_evidence(memberships, table, block, degrees)
+                memberships = logits.softmax(dim=1)
             logs = (logits / temperature).log_softmax(dim=1)
             out.append((logs, logs.exp()))
         return out
@@ -328,7 +330,7 @@ class GraphHAMNet(nn.Module):
         """
         assert self.classifier is not None
         joined = torch.cat(states, dim=1)
-        if self.config.model.class_activation == "relu":
+        if self.settings.class_activation == "relu":
             joined = F.relu(joined)
         if generator is not None:
             joined = self._dropped(joined, generator)
@@ -348,8 +350,8 @@ class GraphHAMNet(nn.Module):
         if block.num_sources != block.num_targets:
             return logits
         own = logits
-        for _ in range(self.config.model.class_steps):
-            logits = torch.lerp(mean_aggregate(logits, block), own, _AT_HOME)
+        for _ in range(self.settings.class_steps):
+            logits = torch.lerp(kernels.mean_aggregate(logits, block), own, _AT_HOME)
         return logits
 
     def decoder(self, level: int) -> ContextDecoder:
@@ -365,7 +367,7 @@ class GraphHAMNet(nn.Module):
         return layer
 
     def _dropped(self, x: Any, generator: Source) -> Tensor:
-        return dropout(x, self.config.train.dropout, generator)
+        return kernels.dropout(x, self.settings.dropout, generator)
 
 
 def activate(x: Tensor, name: str) -> Tensor:

@@ -30,7 +30,8 @@ from graphham.kernels.attention_readout import (
     neighbor_mean,
 )
 from graphham.model.attention import MembershipAttention
-from graphham.model.inputs import FeatureRows, NodeInputs
+from graphham.model.feature_rows import FeatureRows
+from graphham.model.inputs import NodeInputs
 from graphham.model.membership import WITNESSES
 from graphham.model.network import GraphHAMNet, activate
 from graphham.parallel.ranks import ALONE, Ranks
@@ -103,7 +104,7 @@ class LayerWise:
         """
         model, n = self.model, self.num_nodes
         count = len(model.groups) if levels is None else levels
-        dim = model.config.layer_dim
+        dim = model.settings.layer_dim
         states = np.empty((n, count * dim), dtype=np.float32)
         affinities: list[Floats] = []
         gaps: list[Floats] = []
@@ -146,7 +147,7 @@ class LayerWise:
     def _input(self, level: int, states: Floats, first: int, last: int) -> Tensor | FeatureRows:
         if level == 0:
             return self.inputs.span(first, last).to(self.device)
-        dim = self.model.config.layer_dim
+        dim = self.model.settings.layer_dim
         part = states[first:last, (level - 1) * dim : level * dim]
         return torch.from_numpy(np.ascontiguousarray(part)).to(self.device)
 
@@ -157,7 +158,7 @@ class LayerWise:
         return self.model.membership_states(level, x, diffused)
 
     def _recenter(self, level: int, states: Floats) -> None:
-        dim = self.model.config.layer_dim
+        dim = self.model.settings.layer_dim
         sums: list[npt.NDArray[np.float64]] = []
         # Every process adds up every span in the same order; the rows are there already.
         for first in range(0, self.num_nodes, self.span):
@@ -191,7 +192,7 @@ class LayerWise:
             if layer.shortcut is not None:
                 h = h + self._input(level, states, first, last).matmul(layer.shortcut)
             if not is_last:
-                h = activate(h, self.model.config.model.activation)
+                h = activate(h, self.model.settings.activation)
             states[first:last, level * dim : (level + 1) * dim] = h.cpu().numpy()
         if self.ranks.count > 1:
             own = np.ascontiguousarray(states[:, level * dim : (level + 1) * dim])
@@ -213,7 +214,7 @@ class LayerWise:
         As :meth:`graphham.model.network.GraphHAMNet.evidence`; all levels listen in one pass over
         the edges, because what a node says on all of them lies side by side in memory.
         """
-        model, config = self.model, self.model.config.model
+        model, config = self.model, self.model.settings
         temperature = config.membership_temperature if model.is_seeded else 1.0
         if model.is_seeded and config.neighbor_evidence:
             self._listen(affinities, rounds)
@@ -291,7 +292,7 @@ class _Fused:
                 whole.indices,
                 first,
                 last,
-                whole.model.config.model.self_edge,
+                whole.model.settings.self_edge,
                 frozen(self.rows),
                 frozen(self.right),
                 frozen(self.left[first:last]),
@@ -305,7 +306,7 @@ class _Fused:
             whole.indices,
             first,
             last,
-            whole.model.config.model.self_edge,
+            whole.model.settings.self_edge,
             frozen(self.rows),
             frozen(self.right),
             frozen(self.left[first:last]),
@@ -361,7 +362,7 @@ def mean_gap(alpha: Tensor, lam: Tensor, block: Block) -> Floats:
 def _span_block(whole: LayerWise, first: int, last: int) -> Block:
     """Return the block of some targets whose sources are all nodes, by their graph rows."""
     n = whole.num_nodes
-    if whole.model.config.model.self_edge:
+    if whole.model.settings.self_edge:
         parts: tuple[Array, Array, Array] = lead_with_self(
             whole.indptr, whole.indices, whole.weights, first, last
         )

@@ -15,7 +15,7 @@ from graphham.model.network import Batch, GraphHAMNet
 
 def full_batch(model: GraphHAMNet, inputs: NodeInputs, graph: Graph) -> Batch:
     """Return the batch in which every node attends to all its neighbours."""
-    block = Block.full(graph, model.config.model.self_edge)
+    block = Block.full(graph, model.settings.self_edge)
     device = next(model.parameters()).device
     degrees = torch.from_numpy(graph.degrees().astype(np.float32)).to(device)
     inputs = inputs.to(device)
@@ -36,6 +36,6 @@ def level_states(model: GraphHAMNet, batch: Batch) -> list[npt.NDArray[np.float3
             center = torch.nn.functional.normalize(previous, dim=1).mean(0)
             model.get_buffer(f"center_{level}").copy_(center)
         for one in model.encode(batch):
-            assert isinstance(one.held, Tensor)
-            out.append(one.held.cpu().numpy())
+            assert isinstance(one.membership_states, Tensor)
+            out.append(one.membership_states.cpu().numpy())
     return out

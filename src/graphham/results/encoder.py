@@ -29,6 +29,7 @@ from graphham.results.result import FitResult, predicted
 from graphham.results.scores import majority_parents, show_paths
 from graphham.system.threads import single_threaded
 from graphham.training.ensemble import Ensemble
+from graphham.training.make_network import network_settings
 
 if TYPE_CHECKING:
     from graphham.results.run_folder import Run
@@ -76,7 +77,7 @@ class Encoder:
         features = FeatureMap.from_state(arrays, facts["scaling"], config.inputs.diffusion_steps)
         classes = tuple(facts["classes"])
         model = GraphHAMNet(
-            config, facts["num_features"], features.basis.shape[1], len(classes), full_table=False
+            network_settings(config), facts["num_features"], features.basis.shape[1], len(classes)
         )
         weights = {k[6:]: v for k, v in state.items() if k.startswith("model.")}
         model.load_state_dict(weights, strict=False)
@@ -171,7 +172,7 @@ def make_result(
         prediction: Predicted labels.
         confidence: How sure they are.
     """
-    dim = model.config.layer_dim
+    dim = model.settings.layer_dim
     n = len(reading.states)
     counts = model.groups
     evidence = [level.argmax(1).astype(np.int32) for level in logs]

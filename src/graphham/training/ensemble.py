@@ -17,7 +17,8 @@ from torch import Tensor, nn
 
 from graphham.graph.neighborhoods import Block
 from graphham.kernels import mean_aggregate
-from graphham.model.inputs import FeatureRows, NodeInputs
+from graphham.model.feature_rows import FeatureRows
+from graphham.model.inputs import NodeInputs
 from graphham.model.losses import class_loss, sharpened
 from graphham.sampling.keys import derive_key, torch_generator
 from graphham.sampling.random_stream import Source, hidden, make_source, uniform

@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from graphham.config.resolved import ResolvedConfig
-from graphham.kernels.unit_rows import take_rows
+from graphham.config.resolved import ResolvedLoss
+from graphham.kernels import take_rows
 from graphham.model.losses import class_loss, constraint_loss, use_losses
 from graphham.model.membership import one_hot_straight_through
 from graphham.model.network import GraphHAMNet, Output
@@ -20,6 +20,7 @@ from graphham.training.supervision import Truth
 
 def loss_parts(
     model: GraphHAMNet,
+    loss: ResolvedLoss,
     step: Step,
     output: Output,
     truth: Truth | None,
@@ -31,6 +32,7 @@ def loss_parts(
 
     Args:
         model: The network.
+        loss: What each part weighs.
         step: What was encoded.
         output: The network's answer.
         truth: Labels, for joint classification.
@@ -38,25 +40,25 @@ def loss_parts(
         generator: Source of dropout before the classifier.
         guess: ``(num_nodes, num_classes)`` what the averaged network expects, once it does.
     """
-    config = model.config
-    parts = {"context": _context_loss(model, step, output)}
+    parts = {"context": _context_loss(model, loss, step, output)}
     memberships = [step.drawn(level) for level in output.memberships]
-    parts["nesting_loss"] = _nesting_loss(config, step, output)
-    wanted = None
-    if seeds is not None and config.loss.self_training_weight:
+    parts["nesting_loss"] = _nesting_loss(model, loss, step, output)
+    targets = None
+    if seeds is not None and loss.self_training_weight:
         rows = torch.from_numpy(step.rows[: len(step.members)])
-        wanted = [level[rows.to(level.device)] for level in seeds]
-    balance, missed = _use(model, memberships, wanted)
-    parts["balance"] = config.loss.balance_weight * balance
+        targets = [level[rows.to(level.device)] for level in seeds]
+    balance, missed = _use(model, memberships, targets)
+    parts["balance"] = loss.balance_weight * balance
     if missed is not None:
-        parts["seed"] = config.loss.self_training_weight * missed
+        parts["seed"] = loss.self_training_weight * missed
     if truth is not None and model.classifier is not None:
-        parts |= _class_parts(model, step, output, truth, generator, guess)
+        parts |= _class_parts(model, loss, step, output, truth, generator, guess)
     return parts
 
 
 def _class_parts(
     model: GraphHAMNet,
+    loss: ResolvedLoss,
     step: Step,
     output: Output,
     truth: Truth,
@@ -64,23 +66,22 @@ def _class_parts(
     guess: Tensor | None,
 ) -> dict[str, Tensor]:
     """Return the class loss of labelled members, and how far the others are from their guess."""
-    config = model.config
     members = step.members.cpu()
     rows = torch.from_numpy(step.rows)[members]
     labelled = truth.training[rows]
-    wanted = truth.targets[rows[labelled]].to(step.members.device)
-    if not config.model.class_steps and guess is None:
+    targets = truth.targets[rows[labelled]].to(step.members.device)
+    if not model.settings.class_steps and guess is None:
         here = members[labelled].to(step.members.device)
         logits = model.class_logits([take_rows(h, here)[0] for h in output.states], generator)
-        return {"class": config.loss.class_weight * class_loss(logits, wanted)}
+        return {"class": loss.class_weight * class_loss(logits, targets)}
     logits = model.class_logits(output.states, generator)
     logits = model.spread(logits, step.batch.blocks[-1])[step.members]
-    parts = {"class": config.loss.class_weight * class_loss(logits[labelled], wanted)}
+    parts = {"class": loss.class_weight * class_loss(logits[labelled], targets)}
     if guess is not None and not bool(labelled.all()):
         others = logits[~labelled]
-        said = others.sigmoid() if truth.is_multi else others.softmax(1)
-        gap = (said - guess[rows[~labelled]].to(said)).square().sum(1).mean()
-        parts["guess"] = config.loss.guess_weight * gap
+        probabilities = others.sigmoid() if truth.is_multi else others.softmax(1)
+        gap = (probabilities - guess[rows[~labelled]].to(probabilities)).square().sum(1).mean()
+        parts["guess"] = loss.guess_weight * gap
     return parts
 
 
@@ -89,16 +90,15 @@ def total_loss(parts: dict[str, Tensor]) -> Tensor:
     return torch.stack(list(parts.values())).sum()
 
 
-def _context_loss(model: GraphHAMNet, step: Step, output: Output) -> Tensor:
+def _context_loss(model: GraphHAMNet, loss: ResolvedLoss, step: Step, output: Output) -> Tensor:
     """Return the weighted context losses of all layers (E11), each a mean over pairs."""
-    loss = model.config.loss
     total = output.states[0].new_zeros(())
     if not loss.context_weight:
         return total
     for level, state in enumerate(output.states):
         decoder = model.decoder(level)
         z = output.assignments[level]
-        if model.config.model.straight_through:
+        if model.settings.straight_through:
             z = one_hot_straight_through(z)
         if loss.context == "skipgram":
             h = F.normalize(state, dim=1) if decoder.table is None else state
@@ -114,17 +114,16 @@ def _context_loss(model: GraphHAMNet, step: Step, output: Output) -> Tensor:
     return total
 
 
-def _nesting_loss(config: ResolvedConfig, step: Step, output: Output) -> Tensor:
+def _nesting_loss(model: GraphHAMNet, loss: ResolvedLoss, step: Step, output: Output) -> Tensor:
     """Return the constraints between neighbouring levels (E13)."""
-    loss = config.loss
-    if config.model.straight_through:
-        held = [one_hot_straight_through(step.drawn(z)) for z in output.assignments]
+    if model.settings.straight_through:
+        levels = [one_hot_straight_through(step.drawn(z)) for z in output.assignments]
     else:
         # The evidence, not the joint membership: that nests by construction and has nothing to
         # learn from its own violations.
-        held = [step.drawn(level) for level in output.evidence]
-    total = held[0].new_zeros(())
-    for lower, upper in itertools.pairwise(held):
+        levels = [step.drawn(level) for level in output.evidence]
+    total = levels[0].new_zeros(())
+    for lower, upper in itertools.pairwise(levels):
         total = total + constraint_loss(
             lower, upper, loss.must_link_weight, loss.cannot_link_weight, loss.violation
         )

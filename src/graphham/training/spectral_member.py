@@ -16,7 +16,8 @@ from torch import Tensor, nn
 
 from graphham.graph.neighborhoods import Block
 from graphham.kernels import mean_aggregate
-from graphham.model.inputs import FeatureRows, NodeInputs
+from graphham.model.feature_rows import FeatureRows
+from graphham.model.inputs import NodeInputs
 from graphham.model.losses import class_loss
 from graphham.model.spectral import leading_directions
 from graphham.sampling.random_stream import Source

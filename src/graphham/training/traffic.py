@@ -43,7 +43,7 @@ def step_traffic(
     dense += sum(b.numel() for name, b in model.named_buffers() if name.startswith("center_"))
     own = -(-shards // processes)
     others = processes - 1
-    width = model.config.layer_dim
+    width = model.settings.layer_dim
     away = others / processes
     # Vectors come for the row numbers (8 bytes) of those this process is asked for. Gradients come
     # as pairs of 16 bytes with the targets of all shards.

@@ -178,7 +178,14 @@ class Trainer(EpochLoop):
         )
         output = self.model(step.batch, self.tau(epoch), generator)
         parts = loss_parts(
-            self.model, step, output, self.truth, self.seeds, generator, self.pseudo_labels
+            self.model,
+            self.config.loss,
+            step,
+            output,
+            self.truth,
+            self.seeds,
+            generator,
+            self.pseudo_labels,
         )
         groups = [level[step.members].argmax(1).cpu().numpy() for level in output.evidence]
         return parts, groups
