@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from graphham.kernels.assignments import Assigned, assign_sources, plain_assignment
-    from graphham.kernels.attention_ops import GroupTerms, attend, fused_attention
+    from graphham.kernels.attention_ops import attend, fused_attention
     from graphham.kernels.contrast import contrast_loss
     from graphham.kernels.edge_ops import (
         aggregate,
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         relax,
         use_losses,
     )
+    from graphham.kernels.group_terms import GroupTerms
     from graphham.kernels.gumbel import draw_key, gumbel_softmax
     from graphham.kernels.products import tall_product
     from graphham.kernels.reference import rescaled
@@ -73,10 +74,11 @@ __all__ = [
 
 _MODULES = {
     "assignments": ("Assigned", "assign_sources", "plain_assignment"),
-    "attention_ops": ("GroupTerms", "attend", "fused_attention"),
+    "attention_ops": ("attend", "fused_attention"),
     "contrast": ("contrast_loss",),
     "edge_ops": ("aggregate", "edge_dot", "edge_scores", "edge_softmax", "mean_aggregate"),
     "group_ops": ("chance_violation", "climb", "descend", "evidence", "relax", "use_losses"),
+    "group_terms": ("GroupTerms",),
     "gumbel": ("draw_key", "gumbel_softmax"),
     "products": ("tall_product",),
     "reference": ("rescaled",),

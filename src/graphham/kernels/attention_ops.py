@@ -8,7 +8,6 @@ attention vectors, group scores, softmax and weighted sum over vectors as they a
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -21,6 +20,7 @@ from graphham.kernels import attention_full as kernels
 from graphham.kernels import attention_sampled as sampled_kernels
 from graphham.kernels import reference
 from graphham.kernels.edge_ops import check_rows
+from graphham.kernels.group_terms import GroupTerms
 from graphham.system.buffers import LENT, aligned
 from graphham.system.jit import Array, frozen
 from graphham.system.tensors import readable, runs_reference
@@ -35,30 +35,6 @@ _NOTHING = frozen(np.empty((0, 1), dtype=np.float32))
 _LARGE = 1 << 22
 # With more edges per source than this, terms of a source are taken once and kept.
 _REUSE = 2.0
-
-
-@dataclass(frozen=True, eq=False)
-class GroupTerms:
-    """What the two ends of an edge bring to its group score (E7).
-
-    Args:
-        left: ``(num_targets, K)`` for ``pair``, ``(num_targets, heads)`` for ``additive``, the
-            ``(K, K)`` table B for ``table``.
-        right: ``(num_sources, K)``, or ``(num_sources, heads)`` for ``additive``; for ``table``
-            the assignments z.
-        kind: ``pair`` scores an edge left_i . right_j for all heads, ``additive``
-            LeakyReLU(left_i + right_j) for each, ``table`` z_i B z_j for all heads.
-    """
-
-    left: Tensor
-    right: Tensor
-    kind: Literal["pair", "additive", "table"]
-
-    def expanded(self, num_targets: int) -> GroupTerms:
-        """Return a ``table`` as the ``pair`` terms it stands for."""
-        if self.kind != "table":
-            return self
-        return GroupTerms(self.right[:num_targets] @ self.left, self.right, "pair")
 
 
 def fused_attention(

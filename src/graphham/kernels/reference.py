@@ -10,7 +10,7 @@ from torch.nn.functional import leaky_relu
 
 if TYPE_CHECKING:
     from graphham.graph.neighborhoods import Block
-    from graphham.kernels.attention_ops import GroupTerms
+    from graphham.kernels.group_terms import GroupTerms
     from graphham.system.jit import Array
 
 
