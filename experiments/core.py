@@ -144,7 +144,7 @@ def _nmi(truth: Any, groups: Any) -> float:
 def _link_scores(graph: Any, test: Any, vectors: Any, seed: int) -> dict[str, float]:
     """Return pooled AUC and MRR of held-out edges against 20 non-neighbours of the source."""
     from graphham.sampling.keys import derive_key
-    from graphham.sampling.sampler import sample_negatives
+    from graphham.sampling.walks import sample_negatives
 
     # One draw per test edge: a source that occurs twice gets different negatives.
     key = derive_key(seed, "link negatives")

@@ -20,7 +20,7 @@ from benchmarks.remote import Remote
 from benchmarks.results import OURS, Comparison, Result
 from benchmarks.roof import RoofProbe
 from graphham.methods.deepwalk import DeepWalk
-from graphham.sampling.sampler import walk_contexts
+from graphham.sampling.walks import walk_contexts
 
 STEPS = 10
 # karateclub walks in plain Python over a NetworkX graph; a small one must do.

@@ -25,7 +25,7 @@ from graphham.methods.registry import (
     method_names,
     method_rows,
 )
-from graphham.sampling.sampler import sample_negatives
+from graphham.sampling.walks import sample_negatives
 
 _NUM_NODES = 180
 _HAM = [name for name in method_names() if name.startswith("graphham")]

@@ -9,7 +9,6 @@ from graphham.graph.mapped_features import (
     MappedFeatures,
     column_moments,
     gather_rows,
-    leading_directions,
     release,
 )
 from graphham.graph.store import open_store, write_store
@@ -48,7 +47,7 @@ def test_moments_and_directions_are_those_of_the_table():
     np.testing.assert_allclose(mean, TABLE.mean(0), rtol=1e-5)
     np.testing.assert_allclose(spread, TABLE.std(0), rtol=1e-5)
     flat = MappedFeatures(TABLE, np.zeros(20, "f4"), np.ones(20, "f4"), False)
-    lead, known = leading_directions(flat, 4), main_directions(TABLE, 4, 0)
+    lead, known = flat.leading_directions(4), main_directions(TABLE, 4, 0)
     # The same space: each direction is a combination of the known ones.
     cosines = np.linalg.svd(lead.T @ known, compute_uv=False)
     np.testing.assert_allclose(cosines[:2], 1, atol=1e-3)

@@ -13,7 +13,7 @@ from graphham.methods.network_training import Schedule, _Steps, dropped, encode_
 from graphham.methods.sage import SageNet
 from graphham.methods.scaled_features import fit_features
 from graphham.sampling.keys import derive_key, numpy_generator, torch_generator
-from graphham.sampling.sampler import walk_contexts
+from graphham.sampling.walks import walk_contexts
 from graphham.training.supervision import Truth
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from graphham.errors import InputError
 from graphham.methods import topics
 from graphham.methods.topics import anonymous_walks, find_topics, word_text
-from graphham.sampling.sampler import walk_contexts
+from graphham.sampling.walks import walk_contexts
 from tests.reference.graphs import barbell
 
 

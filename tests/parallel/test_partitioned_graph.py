@@ -11,14 +11,19 @@ import torch
 
 from graphham.errors import InputError
 from graphham.graph.graph import Part
-from graphham.graph.mapped_features import MappedFeatures, column_moments, leading_directions
+from graphham.graph.mapped_features import MappedFeatures, column_moments
 from graphham.graph.planted import planted_hierarchy
 from graphham.graph.spans import span_of
 from graphham.graph.store import open_store, verify_store, write_store
 from graphham.graph.store_parts import is_split, open_part, split_store
-from graphham.parallel.partitioned_graph import SplitFeatures, SplitSampler, split_moments
+from graphham.parallel.partitioned_graph import (
+    PartitionedFeatures,
+    PartitionedSampler,
+    joint_moments,
+)
 from graphham.parallel.ranks import Ranks
-from graphham.sampling.sampler import NeighborSampler, sample_negatives, walk_contexts
+from graphham.sampling.sampler import NeighborSampler
+from graphham.sampling.walks import sample_negatives, walk_contexts
 
 NODES = 300
 GRAPH = planted_hierarchy((2, 3), NODES, mean_degree=9, features="gaussian", dim=5, seed=3).graph
@@ -84,7 +89,7 @@ def test_parts_draw_the_blocks_walks_and_negatives_of_the_whole(count, fanout):
     asked = [rng.choice(NODES, 40 if r + 1 < count else 0, replace=False) for r in range(count)]
 
     def draw(graph, ranks):
-        sampler, rows = SplitSampler(graph, ranks), asked[ranks.rank]
+        sampler, rows = PartitionedSampler(graph, ranks), asked[ranks.rank]
         key = keys[ranks.rank]
         blocks = [
             *sampler.sample_blocks(rows, [fanout, 4], key),
@@ -117,14 +122,16 @@ def test_parts_read_the_features_of_the_whole(unit_rows):
     weight = torch.randn(5, 4, generator=torch.Generator().manual_seed(0))
 
     def read(graph, ranks):
-        held = SplitFeatures.of(MappedFeatures(graph.features, shift, factor, unit_rows), ranks)
-        moments = split_moments(graph, ranks)
+        held = PartitionedFeatures.of(
+            MappedFeatures(graph.features, shift, factor, unit_rows), ranks
+        )
+        moments = joint_moments(graph, ranks)
         return held.rows(rows), held.matmul(weight), held.leading_directions(3), moments
 
     for found, product, lead, moments in in_parts(3, read):
         assert torch.equal(found, whole.rows(rows))
         torch.testing.assert_close(product, whole.matmul(weight))
-        np.testing.assert_allclose(lead, leading_directions(whole, 3), atol=1e-5)
+        np.testing.assert_allclose(lead, whole.leading_directions(3), atol=1e-5)
         np.testing.assert_allclose(moments, (mean, spread), rtol=1e-6, atol=1e-7)
 
 

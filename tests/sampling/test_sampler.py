@@ -12,15 +12,9 @@ from graphham.errors import InputError
 from graphham.graph.graph import build_graph
 from graphham.graph.neighborhoods import Block
 from graphham.graph.planted import planted_hierarchy
-from graphham.sampling.sampler import (
-    NeighborSampler,
-    derive_key,
-    numpy_generator,
-    sample_block,
-    sample_negatives,
-    torch_generator,
-    walk_contexts,
-)
+from graphham.sampling.keys import derive_key, numpy_generator, torch_generator
+from graphham.sampling.sampler import NeighborSampler, sample_block
+from graphham.sampling.walks import sample_negatives, walk_contexts
 
 
 def random_graph(num_nodes, num_edges, seed=0, weighted=False, directed=False):
@@ -230,14 +224,14 @@ def test_read_only_graphs_are_served():
     )
 
 
-def test_samplers_in_threads_do_not_disturb_each_other():
+def test_threads_that_share_a_sampler_do_not_disturb_each_other():
     graph = random_graph(2000, 30000)
     batches = np.random.default_rng(0).permutation(2000).reshape(20, 100)
     expected = [rows_of(sample_block(graph, batch, 5, 1)) for batch in batches]
     found = [None] * len(batches)
+    sampler = NeighborSampler(graph)
 
     def work(places):
-        sampler = NeighborSampler(graph)
         for place in places:
             found[place] = rows_of(sampler.sample_block(batches[place], 5, 1))
 
@@ -322,5 +316,5 @@ def test_many_walks_over_a_copy_are_those_over_the_graph_itself(monkeypatch):
     graph = planted_hierarchy((2, 2), 60, mean_degree=6, seed=0).graph
     rows = np.arange(60)
     copied = walk_contexts(graph, rows, 20, 5, 3)
-    monkeypatch.setattr("graphham.sampling.sampler._COPIED_BYTES", 0)
+    monkeypatch.setattr("graphham.sampling.walks._COPIED_BYTES", 0)
     np.testing.assert_array_equal(copied, walk_contexts(graph, rows, 20, 5, 3))

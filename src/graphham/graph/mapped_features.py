@@ -80,6 +80,22 @@ class MappedFeatures:
         """Return the whole scaled table in memory."""
         return torch.cat(list(self.spans()))
 
+    def gram(self) -> npt.NDArray[np.float64]:
+        """Return the ``(num_features, num_features)`` products of all columns."""
+        columns = self.shape[1]
+        gram = np.zeros((columns, columns))
+        for part in self.spans():
+            values = part.numpy()
+            gram += values.T @ values
+        return gram
+
+    def leading_directions(self, dim: int) -> Floats:
+        """Return the ``(num_features, dim)`` leading right singular vectors, from the Gram matrix.
+
+        One pass over the table; signs are fixed by the largest entry of each direction.
+        """
+        return _gram_directions(self.gram(), dim)
+
     def _scaled(self, part: npt.NDArray[Any]) -> Tensor:
         out = part.astype(np.float32)
         out -= self.shift
@@ -138,25 +154,7 @@ def column_moments(
     return mean, np.sqrt(squares / len(raw))
 
 
-def leading_directions(features: MappedFeatures, dim: int) -> Floats:
-    """Return the ``(num_features, dim)`` leading right singular vectors, from the Gram matrix.
-
-    One pass over the table; signs are fixed by the largest entry of each direction.
-    """
-    return gram_directions(gram_matrix(features), dim)
-
-
-def gram_matrix(features: MappedFeatures) -> npt.NDArray[np.float64]:
-    """Return the ``(num_features, num_features)`` products of all columns."""
-    columns = features.shape[1]
-    gram = np.zeros((columns, columns))
-    for part in features.spans():
-        held = part.numpy()
-        gram += held.T @ held
-    return gram
-
-
-def gram_directions(gram: npt.NDArray[np.float64], dim: int) -> Floats:
+def _gram_directions(gram: npt.NDArray[np.float64], dim: int) -> Floats:
     """Return the ``(num_features, dim)`` leading directions behind a Gram matrix."""
     columns = len(gram)
     if columns <= dim:

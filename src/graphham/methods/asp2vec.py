@@ -67,7 +67,7 @@ from graphham.methods.asp2vec_kernels import learn_windows
 from graphham.methods.base import Floats, Rows, cosines
 from graphham.methods.label_free import LabelFreeMethod, undirected
 from graphham.sampling.keys import derive_key, numpy_generator
-from graphham.sampling.sampler import walk_contexts
+from graphham.sampling.walks import walk_contexts
 from graphham.system.jit import Array, frozen
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from graphham.graph.graph import Graph
 from graphham.methods.base import Floats
 from graphham.methods.label_free import LabelFreeMethod, undirected
 from graphham.sampling.keys import derive_key, numpy_generator
-from graphham.sampling.sampler import walk_contexts
+from graphham.sampling.walks import walk_contexts
 from graphham.system.jit import Array, frozen, jit, mix, unit
 
 if TYPE_CHECKING:

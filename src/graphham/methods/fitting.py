@@ -21,7 +21,8 @@ from graphham.methods.base import library_versions
 from graphham.model.context import ContextTable
 from graphham.model.inputs import FeatureMap, NodeInputs, fit_inputs
 from graphham.model.network import GraphHAMNet, activate
-from graphham.parallel.partitioned_graph import SplitSampler, check_split
+from graphham.parallel.graph_access import graph_access
+from graphham.parallel.partitioned_graph import check_split
 from graphham.parallel.ranks import ALONE, Ranks
 from graphham.parallel.row_shards import RowShards
 from graphham.results.encoder import Encoder
@@ -142,7 +143,7 @@ def fit_graph(
         rates["train.table_lr"] = (config.train.table_lr, 0.1)
         result = encoder.read(graph, inputs, ranks).refuse_not_finite(rates).validate()
     notes = collapse_notes(result.groups, config.groups)
-    if graph.part is not None:
+    if not graph_access(graph).is_whole:
         notes.append("groups of a split store have no typical features: nobody has seen all nodes")
     for note in notes:
         hear.on_note(note)
@@ -258,7 +259,7 @@ def start_parameters(
         return
     # A sampled fit never holds the whole graph: a few thousand nodes tell the spread as well.
     is_whole = config.train.batch != "sampled" or graph.num_nodes <= _SPREAD_NODES
-    is_whole = is_whole and graph.part is None
+    is_whole = is_whole and graph_access(graph).is_whole
     batch = full_batch(model, inputs, graph) if is_whole else None
     draw = numpy_generator(derive_key(config.seed, "group start"))
     with torch.no_grad():
@@ -297,12 +298,11 @@ def _sampled_states(
 ) -> Any:
     """Return what a level's groups look at of some nodes, from sampled neighbourhoods."""
     from graphham.model.network import Batch
-    from graphham.sampling.sampler import NeighborSampler
 
     key = derive_key(config.seed, "group start", level)
     fanouts = [config.fanout(layer) for layer in range(level)]
     # A level's groups look at its own input, which the layers below have made.
-    sampler = NeighborSampler(graph) if graph.part is None else SplitSampler(graph, ranks)
+    sampler = graph_access(graph, ranks).sampler()
     blocks = sampler.sample_blocks(rows, fanouts, key, config.model.self_edge)
     sources = blocks[0].source_rows if blocks else rows
     device = next(model.parameters()).device

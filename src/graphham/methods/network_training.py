@@ -23,7 +23,8 @@ from graphham.model.feature_rows import FeatureRows
 from graphham.model.inputs import NodeInputs
 from graphham.model.losses import class_loss
 from graphham.sampling.keys import derive_key, numpy_generator, torch_generator
-from graphham.sampling.sampler import NeighborSampler, walk_contexts
+from graphham.sampling.sampler import NeighborSampler
+from graphham.sampling.walks import walk_contexts
 from graphham.training.epochs import EpochLoop, Score
 from graphham.training.optimizer import Adam
 from graphham.training.supervision import Truth

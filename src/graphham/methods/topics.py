@@ -28,7 +28,7 @@ import scipy.sparse as sp
 from graphham.errors import InputError
 from graphham.graph.graph import Graph
 from graphham.sampling.keys import derive_key, numpy_generator
-from graphham.sampling.sampler import walk_contexts
+from graphham.sampling.walks import walk_contexts
 from graphham.system.jit import Array, frozen, jit
 
 Doubles = npt.NDArray[np.float64]

@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from graphham.graph.graph import Graph
-from graphham.graph.spans import span_of
 from graphham.kernels.attention_readout import neighbor_mean
 from graphham.model.kmeans import Codes, Floats, kmeans
+from graphham.parallel.graph_access import graph_access
 from graphham.parallel.ranks import ALONE, Ranks
 from graphham.sampling.keys import derive_key
 from graphham.system.jit import frozen
@@ -118,7 +118,7 @@ def _refine(
     """Alternate between group vectors and memberships, each node on a path of the tree."""
     adjacency: Any
     plain = graph.weights is None and not graph.directed
-    if plain and (graph.num_stored > _LARGE or graph.part is not None):
+    if plain and (graph.num_stored > _LARGE or not graph_access(graph).is_whole):
         adjacency = Links(graph, ranks)
     else:
         adjacency = graph.adjacency().astype(np.float32)
@@ -165,7 +165,7 @@ class Links:
     """
 
     def __init__(self, graph: Graph, ranks: Ranks = ALONE) -> None:
-        self.own, self.ranks = graph.own_rows(), ranks
+        self.own, self.access = graph.own_rows(), graph_access(graph, ranks)
         self.indptr = frozen(graph.indptr, np.int64)
         self.indices = frozen(graph.indices)
         self.degrees = graph.degrees().astype(np.float32)
@@ -176,13 +176,12 @@ class Links:
 
     def __matmul__(self, values: Floats) -> Floats:
         """Return the sum of each node's neighbours' rows."""
-        held = frozen(values, np.float32)
-        out = np.empty(held.shape, dtype=np.float32)
+        rows = frozen(values, np.float32)
+        out = np.empty(rows.shape, dtype=np.float32)
         weights = frozen(np.empty(0, dtype=np.float32))
         first, last = self.own.start, self.own.stop
-        neighbor_mean(self.indptr, self.indices, weights, first, last, held, out[first:last])
-        if last - first < len(out):
-            self.ranks.share_rows(out, span_of(len(out)))
+        neighbor_mean(self.indptr, self.indices, weights, first, last, rows, out[first:last])
+        self.access.share_rows(out)
         out *= self.degrees[:, None]
         return out
 

@@ -22,17 +22,14 @@ from graphham.graph.graph import Graph
 from graphham.graph.mapped_features import (
     KEPT_BYTES,
     MappedFeatures,
-    column_moments,
     gather_rows,
-    leading_directions,
 )
 from graphham.graph.neighborhoods import Block
-from graphham.graph.spans import span_of
 from graphham.kernels import SparseMatrix, mean_aggregate
 from graphham.kernels.attention_readout import lead_with_self
 from graphham.model.feature_rows import FeatureRows
 from graphham.model.spectral import main_directions, structural_features
-from graphham.parallel.partitioned_graph import SplitFeatures, split_moments
+from graphham.parallel.graph_access import graph_access
 from graphham.parallel.ranks import ALONE, Ranks
 from graphham.sampling.keys import derive_key
 from graphham.sampling.random_stream import dropout as drop
@@ -88,8 +85,8 @@ class NodeInputs:
             matrix = self.features if selection is None else self.features.rows(selection)
             return FeatureRows(matrix.dropped(dropout, key) if dropout else matrix)
         if isinstance(self.features, MappedFeatures):
-            held = self.features
-            dense = held.to_tensor() if selection is None else held.rows(selection)
+            mapped = self.features
+            dense = mapped.to_tensor() if selection is None else mapped.rows(selection)
         else:
             dense = self.features if selection is None else gather_rows(self.features, selection)
         if dropout:
@@ -213,8 +210,8 @@ class FeatureMap:
     def _diffuse(self, features: SparseMatrix | Tensor | MappedFeatures, graph: Graph) -> Tensor:
         if not self.steps:
             return torch.zeros(graph.num_nodes, 0)
-        held = _diffused(features, self.basis, graph, self.steps)
-        return _unit(held.sub_(torch.from_numpy(self.center)))
+        diffused = _diffused(features, self.basis, graph, self.steps)
+        return _unit(diffused.sub_(torch.from_numpy(self.center)))
 
 
 def fit_inputs(
@@ -233,6 +230,7 @@ def fit_inputs(
         The fitted steps, the inputs of every node, and ``(num_features, at most directions)``
         main directions.
     """
+    access = graph_access(graph, ranks)
     empty = np.zeros(0, dtype=np.float32)
     structural = np.zeros((graph.num_nodes, 0), dtype=np.float32)
     shift, scale = empty, empty
@@ -249,21 +247,14 @@ def fit_inputs(
         scale = _idf(graph.features) if scaling == "tfidf" else np.ones(graph.num_features, "f4")
         scaled = _scale_sparse(graph.features, scaling, scale)
         features = SparseMatrix.from_scipy(scaled)
-    elif graph.part is not None:
+    elif not access.is_whole or _stays_mapped(graph.features):
         shift, scale = np.zeros(graph.num_features, "f4"), np.ones(graph.num_features, "f4")
         if scaling == "standard":
-            shift, scale = _reciprocal(*split_moments(graph, ranks))
+            shift, scale = _reciprocal(*access.column_moments())
         elif scaling == "tfidf":
-            raise InputError("inputs.scaling = 'tfidf' needs a whole store; use row or standard")
-        held_features = _mapped(graph.features, scaling, shift, scale)
-        scaled = features = SplitFeatures.of(held_features, ranks)
-    elif _stays_mapped(graph.features):
-        shift, scale = np.zeros(graph.num_features, "f4"), np.ones(graph.num_features, "f4")
-        if scaling == "standard":
-            shift, scale = _reciprocal(*column_moments(graph.features))
-        elif scaling == "tfidf":
-            scale = _idf(sp.csr_matrix(np.asarray(graph.features)))
-        scaled = features = _mapped(graph.features, scaling, shift, scale)
+            scale = _idf(sp.csr_matrix(np.asarray(access.all_features())))
+        mapped = _mapped(graph.features, scaling, shift, scale)
+        scaled = features = access.feature_source(mapped)
     else:
         x = np.asarray(graph.features, dtype=np.float32)
         shift, scale = np.zeros(x.shape[1], "f4"), np.ones(x.shape[1], "f4")
@@ -273,22 +264,20 @@ def fit_inputs(
             scale = _idf(sp.csr_matrix(x))
         scaled = _scale_dense(x, scaling, shift, scale)
         features = torch.from_numpy(scaled)
-    wanted = max(directions, config.diffusion_dim if config.diffusion_steps else 0)
+    count = max(directions, config.diffusion_dim if config.diffusion_steps else 0)
     lead = np.zeros((features.shape[1], 0), dtype=np.float32)
-    if wanted:
-        if isinstance(features, SplitFeatures):
-            lead = features.leading_directions(min(wanted, *features.shape))
-        elif isinstance(features, MappedFeatures):
-            lead = leading_directions(features, min(wanted, *features.shape))
+    if count:
+        if isinstance(features, MappedFeatures):
+            lead = features.leading_directions(min(count, *features.shape))
         else:
-            lead = main_directions(scaled, wanted, derive_key(seed, "basis"))
+            lead = main_directions(scaled, count, derive_key(seed, "basis"))
     basis = np.ascontiguousarray(lead[:, : config.diffusion_dim if config.diffusion_steps else 0])
     steps = config.diffusion_steps
     center, diffused = empty, torch.zeros(graph.num_nodes, 0)
     if steps:
-        held = _diffused(features, basis, graph, steps, ranks)
-        center = held.mean(0).numpy().copy()
-        diffused = _unit(held.sub_(torch.from_numpy(center)))
+        diffused = _diffused(features, basis, graph, steps, ranks)
+        center = diffused.mean(0).numpy().copy()
+        diffused = _unit(diffused.sub_(torch.from_numpy(center)))
     fitted = FeatureMap(scaling, steps, shift, scale, basis, center, structural)
     return fitted, NodeInputs(features, diffused), lead[:, :directions]
 
@@ -319,8 +308,7 @@ def _averaged(x: Tensor, graph: Graph, ranks: Ranks = ALONE) -> Tensor:
         bounds, columns, given = lead_with_self(indptr, indices, weights, first, last)
         block = Block(bounds, columns, len(x), True, given if len(weights) else None)
         out[first:last] = mean_aggregate(x, block)
-    if graph.part is not None:
-        ranks.share_rows(out.numpy(), span_of(len(x)))
+    graph_access(graph, ranks).share_rows(out.numpy())
     return out
 
 

@@ -20,22 +20,12 @@ from torch import Tensor
 from graphham.config.settings import RunConfig
 from graphham.errors import InputError
 from graphham.graph.graph import Graph
-from graphham.graph.mapped_features import (
-    MappedFeatures,
-    column_moments,
-    gram_directions,
-    gram_matrix,
-)
+from graphham.graph.mapped_features import MappedFeatures, column_moments
 from graphham.graph.neighborhoods import Block
 from graphham.graph.spans import span_of
 from graphham.parallel.ranks import Ranks
-from graphham.sampling.sampler import (
-    Key,
-    NeighborSampler,
-    pick_entry,
-    sample_negatives,
-    walker_key,
-)
+from graphham.sampling.sampler import Sampler, Scratch, pick_entry
+from graphham.sampling.walks import Key, sample_negatives, walker_key
 from graphham.system.jit import Array, below, frozen, jit, mix
 
 Rows = npt.NDArray[np.int64]
@@ -91,26 +81,29 @@ class Owners:
         sorted_rows = torch.from_numpy(rows[order].astype(np.int64, copy=False))
         parts = [sorted_rows[a:b] for a, b in itertools.pairwise(cuts.tolist())]
         asked = self.ranks.exchange(parts)
-        said = [answer(part.numpy(), asker) for asker, part in enumerate(asked)]
-        parts = [torch.from_numpy(np.ascontiguousarray(part)) for part in said]
+        answers = [answer(part.numpy(), asker) for asker, part in enumerate(asked)]
+        parts = [torch.from_numpy(np.ascontiguousarray(part)) for part in answers]
         got = self.ranks.swap(parts)
         # Torch's memory begins at a cache line; products of rows from elsewhere differ in bits.
         out = torch.empty_like(got)
         out[torch.from_numpy(order)] = got
-        found: Array = out.numpy()
-        return found
+        result: Array = out.numpy()
+        return result
 
 
-class SplitSampler(NeighborSampler):
-    """Draws what :mod:`graphham.sampling.sampler` draws where this process has a part only.
+class PartitionedSampler(Sampler):
+    """Draws what :class:`~graphham.sampling.sampler.NeighborSampler` draws from a part only.
 
     Args:
         graph: The part; its row bounds are those of the whole graph.
         ranks: The processes that hold the parts.
     """
 
+    draws_together = True
+
     def __init__(self, graph: Graph, ranks: Ranks) -> None:
-        super().__init__(graph)
+        self.graph, self._scratch = graph, Scratch.of(graph)
+        self._indptr, self._indices = frozen(graph.indptr, np.int64), frozen(graph.indices)
         nodes = ranks.bounds(graph.num_nodes, span_of(graph.num_nodes))
         self.nodes = Owners(nodes, ranks)
         self.entries = Owners(graph.indptr[nodes], ranks)
@@ -118,21 +111,22 @@ class SplitSampler(NeighborSampler):
     def sample_block(
         self, targets: Any, fanout: int | None, key: Key, self_edge: bool = True
     ) -> Block:
-        """Do as :meth:`NeighborSampler.sample_block`."""
+        """Draw up to ``fanout`` neighbours of each target; see :meth:`Sampler.sample_block`."""
         rows = frozen(targets, np.int64)
-        self._counters[0] += 1
+        scratch = self._scratch
+        scratch.counters[0] += 1
         limit = np.iinfo(np.int64).max if fanout is None else fanout
         bounds, spots = _draw_spots(
-            self._indptr, rows, limit, np.uint64(key), self._drawn, self._counters
+            self._indptr, rows, limit, np.uint64(key), scratch.drawn, scratch.counters
         )
         met = frozen(self.entries.ask(spots, self._answer))
         indptr, local, sources = _relabel(
-            rows, bounds, met, self_edge, self._places, self._counters[0]
+            rows, bounds, met, self_edge, scratch.places, scratch.counters[0]
         )
         return Block(indptr, local, len(sources), self_edge, None, sources)
 
     def walk_contexts(self, targets: Any, walks: int, steps: int, key: Key) -> Array:
-        """Do as :func:`graphham.sampling.sampler.walk_contexts`."""
+        """Do as :func:`graphham.sampling.walks.walk_contexts`."""
         rows = frozen(targets, np.int64)
         origin = np.repeat(rows, walks)
         at = origin.copy()
@@ -146,7 +140,7 @@ class SplitSampler(NeighborSampler):
         return met.reshape(len(rows), walks, steps)
 
     def sample_negatives(self, targets: Any, count: int, key: Key) -> Array:
-        """Do as :func:`graphham.sampling.sampler.sample_negatives`."""
+        """Do as :func:`graphham.sampling.walks.sample_negatives`."""
         rows = np.asarray(targets, dtype=np.int64)
         # The owner of a node draws for it, by the key of whoever asks.
         told = self.nodes.ranks.gather(torch.from_numpy(np.array([key], np.uint64).view(np.int64)))
@@ -161,15 +155,15 @@ class SplitSampler(NeighborSampler):
         return self._indices[spots]
 
 
-class SplitFeatures(MappedFeatures):
+class PartitionedFeatures(MappedFeatures):
     """Dense features of which this process has the rows of its own range."""
 
     ranks: Ranks
 
     @classmethod
-    def of(cls, held: MappedFeatures, ranks: Ranks) -> SplitFeatures:
+    def of(cls, mapped: MappedFeatures, ranks: Ranks) -> PartitionedFeatures:
         """Return the same features, other rows asked for where they are."""
-        made = cls(held.raw, held.shift, held.factor, held.unit_rows)
+        made = cls(mapped.raw, mapped.shift, mapped.factor, mapped.unit_rows)
         object.__setattr__(made, "ranks", ranks)
         return made
 
@@ -178,8 +172,8 @@ class SplitFeatures(MappedFeatures):
         chosen = np.asarray(selection, dtype=np.int64)
         bounds = self.ranks.bounds(len(self.raw), span_of(len(self.raw)))
         here = super().rows
-        found = Owners(bounds, self.ranks).ask(chosen, lambda own, _: here(own).numpy())
-        return torch.from_numpy(found)
+        rows = Owners(bounds, self.ranks).ask(chosen, lambda own, _: here(own).numpy())
+        return torch.from_numpy(rows)
 
     def own(self) -> MappedFeatures:
         """Return the features of the own range."""
@@ -195,16 +189,16 @@ class SplitFeatures(MappedFeatures):
         self.ranks.share_rows(out.numpy(), span)
         return out
 
-    def leading_directions(self, dim: int) -> npt.NDArray[np.float32]:
-        """Return the main directions; every process adds up its own rows."""
-        return gram_directions(_total(gram_matrix(self.own()), self.ranks), dim)
+    def gram(self) -> npt.NDArray[np.float64]:
+        """Return the products of all columns; every process adds up its own rows."""
+        return _total(self.own().gram(), self.ranks)
 
     def to_tensor(self) -> Tensor:
         """Refuse: nobody holds the whole table."""
         raise InputError("a split store has no place for all features; train.batch must be sampled")
 
 
-def split_moments(graph: Graph, ranks: Ranks) -> tuple[Array, Array]:
+def joint_moments(graph: Graph, ranks: Ranks) -> tuple[Array, Array]:
     """Return mean and deviation of each feature column over all parts."""
     assert graph.features is not None
     own: Any = graph.features[graph.own_rows()]

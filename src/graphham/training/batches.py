@@ -6,7 +6,6 @@ key from (seed, epoch, step), never from the order in which workers happen to fi
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -23,10 +22,9 @@ from graphham.graph.graph import Graph
 from graphham.graph.neighborhoods import Block
 from graphham.model.inputs import NodeInputs
 from graphham.model.network import Batch
-from graphham.parallel.partitioned_graph import SplitSampler
+from graphham.parallel.graph_access import graph_access
 from graphham.parallel.ranks import ALONE, Ranks
 from graphham.sampling.keys import derive_key, numpy_generator
-from graphham.sampling.sampler import NeighborSampler, sample_negatives, walk_contexts
 
 Rows = npt.NDArray[np.int64]
 T = TypeVar("T")
@@ -95,9 +93,7 @@ class Batches:
         self.is_full = config.train.batch == "full"
         self.degrees = graph.degrees().astype(np.float32)
         self._block = Block.full(graph, config.model.self_edge) if self.is_full else None
-        self._local = threading.local()
-        # Of a split graph, all processes draw their steps in turns.
-        self.split = None if graph.part is None else SplitSampler(graph, ranks)
+        self.sampler = graph_access(graph, ranks).sampler()
 
     @property
     def steps_per_epoch(self) -> int:
@@ -124,7 +120,7 @@ class Batches:
         parts = [order[start : start + size] for start in self.starts()]
         keys = [derive_key(self.config.seed, "step", epoch, index) for index in range(len(parts))]
         workers = self.config.train.workers
-        if not workers:
+        if not workers or self.sampler.draws_together:
             yield from map(self.sampled_step, parts, keys)
             return
         yield from drawn_ahead(
@@ -163,13 +159,13 @@ class Batches:
         rows = targets
         if self.inductive and config.loss.context_weight:
             # Context nodes are encoded too; targets stay in front so their positions are known.
-            found = np.concatenate([n.reshape(-1) for n in (*positives, *negatives)])
-            extra = np.setdiff1d(found[found >= 0], targets)
+            nodes = np.concatenate([n.reshape(-1) for n in (*positives, *negatives)])
+            extra = np.setdiff1d(nodes[nodes >= 0], targets)
             rows = np.concatenate([targets, extra])
             positives = [_positions(nodes, rows) for nodes in positives]
             negatives = [_positions(nodes, rows) for nodes in negatives]
         fanouts = [config.fanout(layer) for layer in range(config.num_layers)]
-        blocks = self._sampler().sample_blocks(
+        blocks = self.sampler.sample_blocks(
             rows, fanouts, derive_key(key, "neighbors"), config.model.self_edge
         )
         if train.edge_dropout:
@@ -193,21 +189,12 @@ class Batches:
             key,
         )
 
-    def _sampler(self) -> NeighborSampler:
-        """Return this thread's sampler; its scratch arrays serve one thread only."""
-        if self.split is not None:
-            return self.split
-        if not hasattr(self._local, "sampler"):
-            self._local.sampler = NeighborSampler(self.graph)
-        sampler: NeighborSampler = self._local.sampler
-        return sampler
-
     def _contexts(self, anchors: Rows, key: Any) -> tuple[list[Rows], list[Rows]]:
         """Return per layer the context nodes of each anchor and as many negatives (A6)."""
         loss, layers = self.config.loss, self.config.num_layers
         if not loss.context_weight:
             return [], []
-        walks = self._walks(anchors, loss.walks, layers, derive_key(key, "walks"))
+        walks = self.sampler.walk_contexts(anchors, loss.walks, layers, derive_key(key, "walks"))
         walks = walks.astype(np.int64)
         positives = [_in_scope(walks, layer, loss.scope) for layer in range(layers)]
         if loss.context == "infonce":
@@ -216,24 +203,14 @@ class Batches:
             return [_one_step(nodes, draw) for nodes in positives], []
         flat = [nodes.reshape(len(nodes), nodes.shape[1] * nodes.shape[2]) for nodes in positives]
         negatives = [
-            self._negatives(anchors, nodes.shape[1], derive_key(key, "negatives", layer)).astype(
-                np.int64
-            )
+            self.sampler.sample_negatives(
+                anchors, nodes.shape[1], derive_key(key, "negatives", layer)
+            ).astype(np.int64)
             for layer, nodes in enumerate(flat)
         ]
         # A walk without a context asks for no negative either, or isolated nodes would have nothing
         # but negatives.
         return flat, [np.where(p >= 0, n, -1) for p, n in zip(flat, negatives, strict=True)]
-
-    def _walks(self, anchors: Rows, walks: int, steps: int, key: Any) -> npt.NDArray[Any]:
-        if self.split is not None:
-            return self.split.walk_contexts(anchors, walks, steps, key)
-        return walk_contexts(self.graph, anchors, walks, steps, key)
-
-    def _negatives(self, anchors: Rows, count: int, key: Any) -> npt.NDArray[Any]:
-        if self.split is not None:
-            return self.split.sample_negatives(anchors, count, key)
-        return sample_negatives(self.graph, anchors, count, key)
 
 
 def drawn_ahead(make: Callable[[int], T], indices: Iterable[int], workers: int) -> Iterator[T]:
@@ -265,5 +242,5 @@ def _positions(nodes: Rows, rows: Rows) -> Rows:
     """Turn graph rows into positions in ``rows``; -1 stays."""
     order = np.argsort(rows, kind="stable")
     place = np.searchsorted(rows[order], np.maximum(nodes, 0))
-    found = order[np.minimum(place, len(rows) - 1)]
-    return np.where(nodes >= 0, found, -1)
+    positions = order[np.minimum(place, len(rows) - 1)]
+    return np.where(nodes >= 0, positions, -1)

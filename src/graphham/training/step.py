@@ -137,7 +137,7 @@ class TrainingSteps:
         nodes = self.batches.graph.num_nodes
         order = numpy_generator(derive_key(seed, "order", epoch)).permutation(nodes)
         starts = self.batches.starts()
-        is_split = self.batches.split is not None
+        together = self.batches.sampler.draws_together
 
         def make(index: int) -> list[Shard]:
             targets = order[starts[index] : starts[index] + train.batch_size]
@@ -147,15 +147,15 @@ class TrainingSteps:
             for shard in self.own:
                 part = parts[shard]
                 step = None
-                if len(part) or is_split:
+                if len(part) or together:
                     step = self.batches.sampled_step(part, derive_key(key, "shard", shard))
                 shards.append(Shard(len(part) / len(targets), step if len(part) else None))
-            if is_split and len(self.own) < max(self.sizes):
+            if together and len(self.own) < max(self.sizes):
                 # Others have a shard more to draw, and questions about nodes that are here.
                 self.batches.sampled_step(order[:0], key)
             return shards
 
-        if is_split:
+        if together:
             yield from map(make, range(len(starts)))  # all draw at once, so nobody draws ahead
         elif train.workers:
             yield from drawn_ahead(make, range(len(starts)), train.workers)

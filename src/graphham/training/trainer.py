@@ -210,7 +210,7 @@ class Trainer(EpochLoop):
             states = LayerWise(self.model, self.inputs, self.graph, self.ranks).level_states()
         seeds: Seeds | None = None
         # Nobody has all links of a split graph: every process adds up those it has.
-        if self.ranks.is_first or self.graph.part is not None:
+        if self.ranks.is_first or self.batches.sampler.draws_together:
             seeds = find_seeds(
                 states,
                 self.graph,
