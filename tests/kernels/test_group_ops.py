@@ -14,7 +14,6 @@ from torch import Tensor
 
 from graphham.graph.neighborhoods import Block
 from graphham.kernels import group_ops as groups
-from graphham.kernels.row_ops import beside_centered, take_rows, unit_rows
 from graphham.model.losses import constraint_loss, use_losses
 from graphham.model.membership import assign, combine_levels, neighbor_evidence, witnesses
 
@@ -128,37 +127,3 @@ def test_use(nodes: int, seed: int, width: int, seeded: bool) -> None:
     rng = np.random.default_rng(seed)
     seeds = torch.from_numpy(rng.integers(0, width, nodes)) if seeded else None
     _compare(lambda m: use_losses(m.softmax(1), prior, seeds), _numbers(seed, nodes, width))
-
-
-@given(
-    **SIZES, width=st.integers(1, 5), dim=st.integers(2, 20), momentum=st.sampled_from([0.0, 0.3])
-)
-def test_centred_states(nodes: int, seed: int, width: int, dim: int, momentum: float) -> None:
-    left, center = _numbers(seed + 1, nodes, width), _numbers(seed + 2, dim, scale=0.1)
-    moved: list[Tensor] = []
-
-    def both(x: Tensor) -> Tensor:
-        held = center.clone()
-        out = beside_centered(x, left, held, momentum)
-        moved.append(held.clone())
-        held.fill_(9.0)  # the running mean moves on before the backward pass
-        return unit_rows(out)
-
-    _compare(both, _numbers(seed, nodes, dim), tolerance=1e-3)
-    torch.testing.assert_close(*moved)
-
-
-def test_a_row_of_zeros_stays() -> None:
-    x = torch.zeros(2, 3, requires_grad=True)
-    out = unit_rows(x)
-    assert not out.any()
-    out.sum().backward()  # type: ignore[no-untyped-call]
-    assert x.grad is not None
-    assert x.grad.isfinite().all()
-
-
-@given(**SIZES, count=st.integers(0, 40))
-def test_rows_taken_several_times(nodes: int, seed: int, count: int) -> None:
-    rng = np.random.default_rng(seed)
-    chosen = [torch.from_numpy(rng.integers(0, nodes, size)) for size in (count, 3)]
-    _compare(lambda x: take_rows(x, *chosen), _numbers(seed, nodes, 5))

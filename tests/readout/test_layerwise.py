@@ -6,7 +6,6 @@ import torch
 
 from graphham.graph.graph import build_graph
 from graphham.methods.fitting import fit_graph
-from graphham.parallel.ranks import Ranks
 from graphham.readout.layerwise import LayerWise
 from graphham.readout.whole_graph import full_batch
 from graphham.results.encoder import ROUNDS
@@ -80,14 +79,3 @@ def test_exact_centres_are_the_means_of_the_unit_states():
     first = torch.from_numpy(reading.states[:, :dim].copy())
     mean = torch.nn.functional.normalize(first, dim=1).mean(0)
     torch.testing.assert_close(model.get_buffer("center_1"), mean, atol=1e-6, rtol=0)
-
-
-@pytest.mark.parametrize(("total", "count"), [(0, 3), (5, 2), (100, 3), (101, 7), (1000, 4)])
-def test_ranges_cover_all_rows_once_in_whole_spans(total, count):
-    bounds = Ranks(0, count).bounds(total, span=10)
-    assert bounds[0] == 0
-    assert bounds[-1] == total
-    assert bounds == sorted(bounds)
-    assert all(b % 10 == 0 for b in bounds[:-1] if b != total)
-    sizes = np.diff(bounds)
-    assert sizes.max() - sizes.min() <= 20

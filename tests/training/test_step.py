@@ -1,17 +1,12 @@
 """Shards of a batch and row ranges of a table, in one process."""
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
-import torch
 
 from graphham.errors import InputError
 from graphham.methods.fitting import _make_model, fit_graph, start_parameters
 from graphham.model.inputs import fit_inputs
-from graphham.parallel.ranks import ALONE, Ranks
-from graphham.parallel.row_shards import RowShards
+from graphham.parallel.ranks import Ranks
 from graphham.training.plan import plan_fit
 from graphham.training.trainer import Trainer
 from tests.reference.graphs import planted, small_config
@@ -51,40 +46,6 @@ def test_more_processes_than_shards_are_refused():
         Trainer(model, GRAPH, inputs, config, tables, ranks=Ranks(0, 4))
 
 
-@pytest.mark.parametrize("per_node", [1, 3])
-def test_a_table_makes_one_adagrad_step_with_the_sum_of_all_shards(per_node):
-    table = RowShards(40, per_node, 5, 7, ALONE, "cpu")
-    before = table.weight.clone()
-    rng = np.random.default_rng(0)
-    nodes = [torch.from_numpy(rng.integers(-1, 40, (6, 2))) for _ in range(4)]
-    table.fetch(nodes)
-    expected = torch.zeros_like(before)
-    for shard in range(2):
-        total = torch.zeros(())
-        for looked in nodes[2 * shard : 2 * shard + 2]:
-            rows = looked[looked >= 0] * per_node + int(rng.integers(per_node))
-            factor = torch.from_numpy(rng.standard_normal((len(rows), 5)).astype("f4"))
-            found = table.look_up(rows)
-            torch.testing.assert_close(found.detach(), before[rows], atol=0, rtol=0)
-            total = total + (found * factor).sum()
-            expected.index_add_(0, rows, factor)
-        total.backward()
-        table.end_shard()
-    table.send()
-    table.step(0.1)
-    squares = expected.square().mean(1)
-    moved = before - 0.1 * expected / (squares.sqrt() + 1e-8)[:, None]
-    torch.testing.assert_close(table.weight, moved)
-    torch.testing.assert_close(table.squares, squares)
-
-
-def test_ranges_of_a_table_are_drawn_alike_whoever_owns_them():
-    whole = RowShards(10_000, 2, 4, 7, ALONE, "cpu").weight
-    parts = [RowShards(10_000, 2, 4, 7, Ranks(r, 3), "cpu") for r in range(3)]
-    assert [p.last for p in parts[:-1]] == [p.first for p in parts[1:]]
-    torch.testing.assert_close(torch.cat([p.weight for p in parts]), whole, atol=0, rtol=0)
-
-
 def test_traffic_counts_what_a_step_really_packs(monkeypatch):
     from graphham.training import step as shards
     from graphham.training.traffic import step_traffic
@@ -101,28 +62,6 @@ def test_traffic_counts_what_a_step_really_packs(monkeypatch):
     # Alone, one process packs all three shards; of four, each gets one shard from three others.
     assert found.gradients == max(sizes)
     assert step_traffic(fitted.encoder.model, 3, 1).gradients == 0
-
-
-def test_shared_memory_is_one_array_and_absent_where_the_system_has_none(monkeypatch):
-    from graphham.parallel import shared_memory as shared
-
-    if not hasattr(os, "memfd_create"):
-        pytest.skip("this system has no memory without a name")
-    opened = Path("/proc/self/fd")
-    before = len(list(opened.iterdir()))
-    held = shared.shared_tensor(Ranks(one_host=True), 3, 5)
-    assert held.shape == (3, 5)
-    assert not held.any()
-    held[1] = 2.0
-    assert held.sum() == 10.0
-    assert len(list(opened.iterdir())) <= before + 1  # at most the map keeps one
-    assert shared.shared_tensor(Ranks(), 3) is None
-
-    def refuse(name):
-        raise OSError
-
-    monkeypatch.setattr(os, "memfd_create", refuse)
-    assert shared.shared_tensor(Ranks(one_host=True), 3) is None
 
 
 def test_idle_moments_draw_the_steps_to_come_in_their_order():
