@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from graphham.kernels.skipgram_loss import PairGradient, left_for_table, pair_loss
     from graphham.kernels.sparse import SparseMatrix, sparse_matmul
     from graphham.sampling.random_stream import dropout, uniform
+    from graphham.system.tensors import empty_table, runs_reference
 
 __all__ = [
     "Assigned",
@@ -55,6 +56,7 @@ __all__ = [
     "edge_dot",
     "edge_scores",
     "edge_softmax",
+    "empty_table",
     "evidence",
     "fused_attention",
     "gumbel_softmax",
@@ -64,6 +66,7 @@ __all__ = [
     "plain_assignment",
     "relax",
     "rescaled",
+    "runs_reference",
     "sparse_matmul",
     "take_rows",
     "tall_product",
@@ -90,6 +93,7 @@ _HOMES = {
     name: f"graphham.kernels.{module}" for module, names in _MODULES.items() for name in names
 }
 _HOMES |= dict.fromkeys(("dropout", "uniform"), "graphham.sampling.random_stream")
+_HOMES |= dict.fromkeys(("empty_table", "runs_reference"), "graphham.system.tensors")
 
 if not TYPE_CHECKING:  # a type checker would take any name for granted
 

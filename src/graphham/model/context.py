@@ -16,7 +16,6 @@ from torch import Tensor, nn
 
 from graphham import kernels
 from graphham.model.losses import contrastive_loss, skipgram_loss
-from graphham.system.tensors import empty_table, runs_reference
 
 # Of the contrastive loss: cosines lie within one, and dividing by this lets the best pairs stand
 # out. Set by trial, the runs are not kept.
@@ -43,7 +42,7 @@ class ContextTable:
     @classmethod
     def start(cls, rows: int, width: int, generator: torch.Generator) -> ContextTable:
         """Return a table of small random vectors."""
-        weight = empty_table(rows, width, generator.device)
+        weight = kernels.empty_table(rows, width, generator.device)
         return cls(weight.normal_(generator=generator).mul_(width**-0.5))
 
     def look_up(self, rows: Tensor) -> Tensor:
@@ -157,7 +156,7 @@ class ContextDecoder(nn.Module):
         """Whether one row of a table belongs to each pair, and the compiled loops serve it."""
         if self.table is None or (self.full and self.by_group and not self.straight_through):
             return False
-        return not runs_reference(states, self.table.weight)
+        return not kernels.runs_reference(states, self.table.weight)
 
     def _pair_losses(
         self, states: Tensor, z: Tensor, positives: Tensor, negatives: Tensor

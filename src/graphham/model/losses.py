@@ -9,7 +9,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from graphham import kernels
-from graphham.system.tensors import runs_reference
 
 _TINY = 1e-9
 
@@ -79,7 +78,7 @@ def constraint_loss(
     total = lower.new_zeros(())
     if len(lower) < 2:
         return total
-    if how == "chance" and not runs_reference(lower, upper):
+    if how == "chance" and not kernels.runs_reference(lower, upper):
         return kernels.chance_violation(lower, upper, must_link, cannot_link)
     if must_link:
         total = total + must_link * _scaled_mass(lower.detach(), upper, how, "must")
@@ -120,7 +119,7 @@ def use_losses(
     memberships: Tensor, prior: Tensor, seeds: Tensor | None
 ) -> tuple[Tensor, Tensor | None]:
     """Return :func:`balance_loss` and, with seeds, :func:`seed_loss` of one level."""
-    if runs_reference(memberships) or not len(memberships):
+    if kernels.runs_reference(memberships) or not len(memberships):
         seed = None if seeds is None else seed_loss([memberships], [seeds])
         return balance_loss(memberships, prior), seed
     balance, seed = kernels.use_losses(memberships, prior, seeds, _TINY)

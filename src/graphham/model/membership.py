@@ -14,7 +14,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from graphham import kernels
-from graphham.system.tensors import runs_reference
 
 if TYPE_CHECKING:
     from graphham.graph.neighborhoods import Block
@@ -63,7 +62,7 @@ def assign(
     """
     if noise is None or how == "mean":
         noise, tau, how, dirichlet = None, 1.0, "log", False
-    if how == "log" and not dirichlet and not runs_reference(affinity):
+    if how == "log" and not dirichlet and not kernels.runs_reference(affinity):
         return kernels.relax(affinity, noise, tau)
     mean = affinity.softmax(dim=1)
     if noise is None:
@@ -129,7 +128,7 @@ def combine_levels(log_evidence: Sequence[Tensor], parents: Sequence[Tensor]) ->
         Per level ``(nodes, K_l)`` rows on the simplex; summing children gives their parent.
     """
     up = log_evidence[0]
-    plain = runs_reference(*log_evidence)
+    plain = kernels.runs_reference(*log_evidence)
     shares: list[Tensor] = []
     for level, parent in enumerate(parents):
         target = log_evidence[level + 1]

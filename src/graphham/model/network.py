@@ -13,7 +13,6 @@ from graphham import kernels
 from graphham.model.attention import MembershipAttention
 from graphham.model.context import ContextDecoder
 from graphham.model.membership import combine_levels, neighbor_evidence, witnesses
-from graphham.system.tensors import runs_reference
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -303,7 +302,7 @@ class GraphHAMNet(nn.Module):
         for level, affinity in enumerate(affinities):
             own = affinity[: block.num_targets]
             table = self.get_buffer(f"link_table_{level}")
-            if rounds == 1 and not runs_reference(affinity):
+            if rounds == 1 and not kernels.runs_reference(affinity):
                 linked = table if listens else None
                 out.append(
                     kernels.evidence(affinity, block, temperature, linked, witnesses(degrees))
