@@ -25,7 +25,7 @@ from benchmarks.measure import Sample, Side, interleave, once
 from benchmarks.results import OURS, Comparison, Result, Value
 from benchmarks.roof import RoofProbe
 from graphham.sampling.keys import derive_key
-from graphham.training.objective import loss_parts, total_loss
+from graphham.training.objective import EncodedStep, loss_parts, total_loss
 from graphham.training.optimizer import MAX_GRADIENT_NORM
 
 
@@ -94,7 +94,9 @@ def _breakdown(trainer: Any, steps: int) -> list[Value]:
             output = model(step.batch, 1.0, generator)
         with part("losses"):
             loss = total_loss(
-                loss_parts(model, trainer.config.loss, step, output, None, None, generator)
+                loss_parts(
+                    EncodedStep(model, trainer.config.loss, step, output, None, None, generator)
+                )
             )
         trainer.optimizer.zero_grad(set_to_none=True)
         with part("backward"):

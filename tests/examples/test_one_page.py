@@ -24,7 +24,7 @@ from graphham.model.membership import gumbel_noise
 from graphham.model.network import Batch, GraphHAMNet
 from graphham.training.batches import Step
 from graphham.training.make_network import network_settings
-from graphham.training.objective import Truth, loss_parts, total_loss
+from graphham.training.objective import EncodedStep, Truth, loss_parts, total_loss
 from graphham.training.optimizer import MAX_GRADIENT_NORM
 from graphham.training.plan import plan_fit
 from tests.reference.graphs import planted, random_graph
@@ -147,7 +147,7 @@ def test_the_page_is_the_preset_paper(monkeypatch, heads, noisy, dropout, dtype)
     positives, negatives = (list(nodes) for nodes in zip(*contexts, strict=True))
     step = Step(batch, everyone.numpy(), everyone, everyone, positives, negatives, 0)
     truth = Truth(labels, torch.isin(everyone, rows), rows[:0])
-    theirs = loss_parts(network, config.loss, step, result, truth, None, generator)
+    theirs = loss_parts(EncodedStep(network, config.loss, step, result, truth, None, generator))
     total_loss(theirs).backward()
 
     below = x

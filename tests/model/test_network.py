@@ -19,7 +19,7 @@ from graphham.model.network_settings import NetworkSettings
 from graphham.sampling.sampler import NeighborSampler
 from graphham.training.batches import Batches
 from graphham.training.make_network import network_settings
-from graphham.training.objective import loss_parts, total_loss
+from graphham.training.objective import EncodedStep, loss_parts, total_loss
 from graphham.training.supervision import Truth
 from tests.reference import model as slow
 from tests.reference.graphs import random_graph
@@ -297,7 +297,7 @@ def test_gradients_of_the_whole_objective(settings, context):
 
         def forward(self):
             output = self.net(step.batch)
-            parts = loss_parts(self.net, config.loss, step, output, truth, seeds, None)
+            parts = loss_parts(EncodedStep(self.net, config.loss, step, output, truth, seeds, None))
             return total_loss(parts)
 
     whole = Whole()

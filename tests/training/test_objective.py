@@ -18,7 +18,7 @@ from graphham.model.losses import balance_loss, constraint_loss, seed_loss
 from graphham.model.membership import one_hot_straight_through
 from graphham.readout.whole_graph import full_batch, level_states
 from graphham.training.batches import Batches
-from graphham.training.objective import loss_parts, total_loss
+from graphham.training.objective import EncodedStep, loss_parts, total_loss
 from graphham.training.plan import plan_fit
 from graphham.training.supervision import Truth
 from tests.reference import model as slow
@@ -72,7 +72,9 @@ def one_step(prepared, graph, how):
     model.train()
     output = model(step.batch)
     parts = loss_parts(
-        model, config.loss, step, output, truth, seeds, torch.Generator().manual_seed(0)
+        EncodedStep(
+            model, config.loss, step, output, truth, seeds, torch.Generator().manual_seed(0)
+        )
     )
     total_loss(parts).backward()
     grads = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
@@ -154,7 +156,7 @@ def test_parts_are_what_they_are_called(hard, seeded):
     (step,) = Batches(GRAPH, inputs, config, inductive=True).epoch(0)
     with torch.no_grad():
         output = model(step.batch)
-        parts = loss_parts(model, config.loss, step, output, truth, seeds, None)
+        parts = loss_parts(EncodedStep(model, config.loss, step, output, truth, seeds, None))
         held = output.evidence
         if hard:
             held = [one_hot_straight_through(z) for z in output.assignments]
@@ -261,12 +263,12 @@ def test_rows_of_a_store_may_be_read_only():
 @pytest.mark.parametrize(
     ("train", "validation", "words"),
     [
-        ([0, 9], None, "row 9 lies outside"),
-        ([-1], None, "row -1 lies outside"),
+        ([0, 9], None, "row 9 of train_rows lies outside"),
+        ([-1], None, "row -1 of train_rows lies outside"),
         ([0.5], None, "whole numbers"),
         ([[0, 1]], None, "whole numbers"),
         ([True, False], None, "mask of 4"),
-        (None, [7], "row 7 lies outside"),
+        (None, [7], "row 7 of validation_rows lies outside"),
         ([], None, "no label is left to train on"),
         ([3], None, "no label is left to train on"),
         (None, [0, 1, 2], "no label is left to train on"),

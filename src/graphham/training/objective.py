@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -18,17 +20,9 @@ from graphham.training.batches import Step
 from graphham.training.supervision import Truth
 
 
-def loss_parts(
-    model: GraphHAMNet,
-    loss: ResolvedLoss,
-    step: Step,
-    output: Output,
-    truth: Truth | None,
-    seeds: list[Tensor] | None,
-    generator: Source,
-    guess: Tensor | None = None,
-) -> dict[str, Tensor]:
-    """Return the weighted parts of the objective; their sum is what is minimised.
+@dataclass(frozen=True, eq=False)
+class EncodedStep:
+    """A step and what the network made of it: all that a term of the objective may look at.
 
     Args:
         model: The network.
@@ -36,52 +30,30 @@ def loss_parts(
         step: What was encoded.
         output: The network's answer.
         truth: Labels, for joint classification.
-        seeds: Per level ``(num_nodes,)`` groups the graft found, once it has happened.
+        seeds: Per level ``(num_nodes,)`` groups that seeding found, once it has happened.
         generator: Source of dropout before the classifier.
-        guess: ``(num_nodes, num_classes)`` what the averaged network expects, once it does.
+        pseudo_labels: ``(num_nodes, num_classes)`` what the averaged network expects, once it does.
     """
-    parts = {"context": _context_loss(model, loss, step, output)}
-    memberships = [step.drawn(level) for level in output.memberships]
-    parts["nesting_loss"] = _nesting_loss(model, loss, step, output)
-    targets = None
-    if seeds is not None and loss.self_training_weight:
-        rows = torch.from_numpy(step.rows[: len(step.members)])
-        targets = [level[rows.to(level.device)] for level in seeds]
-    balance, missed = _use(model, memberships, targets)
-    parts["balance"] = loss.balance_weight * balance
-    if missed is not None:
-        parts["seed"] = loss.self_training_weight * missed
-    if truth is not None and model.classifier is not None:
-        parts |= _class_parts(model, loss, step, output, truth, generator, guess)
-    return parts
+
+    model: GraphHAMNet
+    loss: ResolvedLoss
+    step: Step
+    output: Output
+    truth: Truth | None
+    seeds: list[Tensor] | None
+    generator: Source
+    pseudo_labels: Tensor | None = None
 
 
-def _class_parts(
-    model: GraphHAMNet,
-    loss: ResolvedLoss,
-    step: Step,
-    output: Output,
-    truth: Truth,
-    generator: Source,
-    guess: Tensor | None,
-) -> dict[str, Tensor]:
-    """Return the class loss of labelled members, and how far the others are from their guess."""
-    members = step.members.cpu()
-    rows = torch.from_numpy(step.rows)[members]
-    labelled = truth.training[rows]
-    targets = truth.targets[rows[labelled]].to(step.members.device)
-    if not model.settings.class_steps and guess is None:
-        here = members[labelled].to(step.members.device)
-        logits = model.class_logits([take_rows(h, here)[0] for h in output.states], generator)
-        return {"class": loss.class_weight * class_loss(logits, targets)}
-    logits = model.class_logits(output.states, generator)
-    logits = model.spread(logits, step.batch.blocks[-1])[step.members]
-    parts = {"class": loss.class_weight * class_loss(logits[labelled], targets)}
-    if guess is not None and not bool(labelled.all()):
-        others = logits[~labelled]
-        probabilities = others.sigmoid() if truth.is_multi else others.softmax(1)
-        gap = (probabilities - guess[rows[~labelled]].to(probabilities)).square().sum(1).mean()
-        parts["guess"] = loss.guess_weight * gap
+# Returns weighted parts by name; an empty dictionary where the term has nothing to say.
+Term = Callable[[EncodedStep], dict[str, Tensor]]
+
+
+def loss_parts(encoded: EncodedStep) -> dict[str, Tensor]:
+    """Return the weighted parts of the objective; their sum is what is minimised (E14, E16)."""
+    parts: dict[str, Tensor] = {}
+    for term in TERMS:
+        parts |= term(encoded)
     return parts
 
 
@@ -90,11 +62,13 @@ def total_loss(parts: dict[str, Tensor]) -> Tensor:
     return torch.stack(list(parts.values())).sum()
 
 
-def _context_loss(model: GraphHAMNet, loss: ResolvedLoss, step: Step, output: Output) -> Tensor:
+def _context(encoded: EncodedStep) -> dict[str, Tensor]:
     """Return the weighted context losses of all layers (E11), each a mean over pairs."""
+    model, loss = encoded.model, encoded.loss
+    step, output = encoded.step, encoded.output
     total = output.states[0].new_zeros(())
     if not loss.context_weight:
-        return total
+        return {"context": total}
     for level, state in enumerate(output.states):
         decoder = model.decoder(level)
         z = output.assignments[level]
@@ -111,11 +85,13 @@ def _context_loss(model: GraphHAMNet, loss: ResolvedLoss, step: Step, output: Ou
             anchors = step.anchors[:, None].expand_as(nodes)[valid]
             term = decoder.contrast(state, z, anchors, nodes[valid])
         total = total + loss.context_weight * term
-    return total
+    return {"context": total}
 
 
-def _nesting_loss(model: GraphHAMNet, loss: ResolvedLoss, step: Step, output: Output) -> Tensor:
+def _nesting(encoded: EncodedStep) -> dict[str, Tensor]:
     """Return the constraints between neighbouring levels (E13)."""
+    model, loss = encoded.model, encoded.loss
+    step, output = encoded.step, encoded.output
     if model.settings.straight_through:
         levels = [one_hot_straight_through(step.drawn(z)) for z in output.assignments]
     else:
@@ -127,27 +103,67 @@ def _nesting_loss(model: GraphHAMNet, loss: ResolvedLoss, step: Step, output: Ou
         total = total + constraint_loss(
             lower, upper, loss.must_link_weight, loss.cannot_link_weight, loss.violation
         )
-    return total
+    return {"nesting_loss": total}
 
 
-def _use(
-    model: GraphHAMNet, memberships: list[Tensor], seeds: list[Tensor] | None
-) -> tuple[Tensor, Tensor | None]:
+def _use(encoded: EncodedStep) -> dict[str, Tensor]:
     """Return KL to even use of the finest groups, and the loss of the nodes' seeded groups.
 
     A parent may hold as much as its children.
     """
+    model, loss, step = encoded.model, encoded.loss, encoded.step
+    memberships = [step.drawn(level) for level in encoded.output.memberships]
+    seeds = None
+    if encoded.seeds is not None and loss.self_training_weight:
+        rows = torch.from_numpy(step.rows[: len(step.members)])
+        seeds = [level[rows.to(level.device)] for level in encoded.seeds]
     share = torch.full_like(memberships[0][0], 1 / model.groups[0]).detach()
     total = memberships[0].new_zeros(())
     missed = None if seeds is None else memberships[0].new_zeros(())
-    for level, held in enumerate(memberships):
+    for level, membership in enumerate(memberships):
         if level:
             count = model.groups[level]
             if model.is_seeded:
                 share = share.new_zeros(count).index_add(0, model.parent_maps[level - 1], share)
             else:
-                share = torch.full_like(held[0], 1 / count).detach()
-        balance, seed = use_losses(held, share, None if seeds is None else seeds[level])
+                share = torch.full_like(membership[0], 1 / count).detach()
+        balance, seed = use_losses(membership, share, None if seeds is None else seeds[level])
         total = total + balance
         missed = None if missed is None or seed is None else missed + seed
-    return total, missed
+    parts = {"balance": loss.balance_weight * total}
+    if missed is not None:
+        parts["seed"] = loss.self_training_weight * missed
+    return parts
+
+
+def _classes(encoded: EncodedStep) -> dict[str, Tensor]:
+    """Return the class loss of labelled members (E15), and how far the others are from theirs.
+
+    The others' targets are pseudo-labels, once there are any.
+    """
+    model, loss, truth = encoded.model, encoded.loss, encoded.truth
+    if truth is None or model.classifier is None:
+        return {}
+    step, states, generator = encoded.step, encoded.output.states, encoded.generator
+    pseudo_labels = encoded.pseudo_labels
+    members = step.members.cpu()
+    rows = torch.from_numpy(step.rows)[members]
+    labelled = truth.training[rows]
+    targets = truth.targets[rows[labelled]].to(step.members.device)
+    if not model.settings.class_steps and pseudo_labels is None:
+        here = members[labelled].to(step.members.device)
+        logits = model.class_logits([take_rows(h, here)[0] for h in states], generator)
+        return {"class": loss.class_weight * class_loss(logits, targets)}
+    logits = model.class_logits(states, generator)
+    logits = model.spread(logits, step.batch.blocks[-1])[step.members]
+    parts = {"class": loss.class_weight * class_loss(logits[labelled], targets)}
+    if pseudo_labels is not None and not bool(labelled.all()):
+        others = logits[~labelled]
+        probabilities = others.sigmoid() if truth.is_multi else others.softmax(1)
+        gap = probabilities - pseudo_labels[rows[~labelled]].to(probabilities)
+        parts["guess"] = loss.guess_weight * gap.square().sum(1).mean()
+    return parts
+
+
+# The parts of the objective in the order in which they are added up; a new term goes here.
+TERMS: tuple[Term, ...] = (_context, _nesting, _use, _classes)

@@ -71,10 +71,12 @@ class Truth:
         training = known.clone()
         if train_rows is not None:
             chosen = torch.zeros_like(known)
-            chosen[checked_rows(train_rows, len(known))] = True
+            chosen[checked_rows(train_rows, len(known), "train_rows")] = True
             training &= chosen
         if validation_rows is not None:
-            validation = torch.from_numpy(checked_rows(validation_rows, len(known)))
+            validation = torch.from_numpy(
+                checked_rows(validation_rows, len(known), "validation_rows")
+            )
             validation = validation[known[validation]]
         else:
             rows = torch.nonzero(training)[:, 0]

@@ -28,7 +28,7 @@ from graphham.training.checkpoints import CheckpointStore
 from graphham.training.epochs import EpochLoop, Score, Status
 from graphham.training.epochs import Listener as Listener
 from graphham.training.epochs import Silent as Silent
-from graphham.training.objective import loss_parts
+from graphham.training.objective import EncodedStep, loss_parts
 from graphham.training.optimizer import Adam
 from graphham.training.shared_checkpoints import load_together, save_together, share_seeds
 from graphham.training.step import TrainingSteps
@@ -178,14 +178,16 @@ class Trainer(EpochLoop):
         )
         output = self.model(step.batch, self.tau(epoch), generator)
         parts = loss_parts(
-            self.model,
-            self.config.loss,
-            step,
-            output,
-            self.truth,
-            self.seeds,
-            generator,
-            self.pseudo_labels,
+            EncodedStep(
+                self.model,
+                self.config.loss,
+                step,
+                output,
+                self.truth,
+                self.seeds,
+                generator,
+                self.pseudo_labels,
+            )
         )
         groups = [level[step.members].argmax(1).cpu().numpy() for level in output.evidence]
         return parts, groups
