@@ -105,9 +105,9 @@ def neighbor_keys(graph: Graph) -> Rows:
 
 def is_linked(keys: Rows, num_nodes: int, source: Rows, other: Rows) -> npt.NDArray[np.bool_]:
     """Tell which pairs are neighbours or the same node."""
-    wanted = source * num_nodes + other
-    at = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
-    stored = keys[at] == wanted if len(keys) else np.zeros(wanted.shape, dtype=bool)
+    queries = source * num_nodes + other
+    at = np.minimum(np.searchsorted(keys, queries), max(len(keys) - 1, 0))
+    stored = keys[at] == queries if len(keys) else np.zeros(queries.shape, dtype=bool)
     return np.asarray(stored | (source == other))
 
 

@@ -90,17 +90,17 @@ class Fits:
         self._group, self._handle = None, None
         self._made.clear()
 
-    def get(self, wanted: Method, make: Callable[[Method], Method]) -> tuple[Method, bool]:
-        """Return a fit with the settings of ``wanted``, and whether it had been made before.
+    def get(self, candidate: Method, make: Callable[[Method], Method]) -> tuple[Method, bool]:
+        """Return a fit with the settings of ``candidate``, and whether it had been made before.
 
         Args:
-            wanted: A method that is not fitted.
+            candidate: A method that is not fitted.
             make: Fits it.
         """
-        key = json.dumps([wanted.name, wanted.get_params()], sort_keys=True, default=str)
+        key = json.dumps([candidate.name, candidate.get_params()], sort_keys=True, default=str)
         is_known = key in self._made
         if not is_known:
-            made = make(wanted)
+            made = make(candidate)
             if self._group is None:
                 return made, False
             self._made[key] = made
@@ -119,12 +119,12 @@ class Fits:
 
 
 def classified(
-    wanted: Method, graph: Any, train_rows: Any, validation_rows: Any, fits: Fits | None
+    candidate: Method, graph: Any, train_rows: Any, validation_rows: Any, fits: Fits | None
 ) -> tuple[Method, float]:
     """Fit a method to labels, reusing its vectors where they do not depend on them.
 
     Args:
-        wanted: A method that is not fitted.
+        candidate: A method that is not fitted.
         graph: The graph with the labels that may be seen.
         train_rows: Rows to train on.
         validation_rows: Rows to choose on.
@@ -135,21 +135,21 @@ def classified(
     """
     from graphham.methods.label_free import LabelFreeMethod
 
-    if fits is None or not isinstance(wanted, LabelFreeMethod):
-        return wanted.fit(
+    if fits is None or not isinstance(candidate, LabelFreeMethod):
+        return candidate.fit(
             graph, task="classify", train_rows=train_rows, validation_rows=validation_rows
         ), 0.0
-    vectors, is_known = fits.get(wanted, lambda method: method.fit(graph, task="embed"))
+    vectors, is_known = fits.get(candidate, lambda method: method.fit(graph, task="embed"))
     assert isinstance(vectors, LabelFreeMethod)
     spared = vectors.cost_["seconds"] if is_known else 0.0
     return vectors.classified(graph, train_rows, validation_rows), spared
 
 
-def embedded(wanted: Method, graph: Any, fits: Fits | None) -> tuple[Method, float]:
+def embedded(candidate: Method, graph: Any, fits: Fits | None) -> tuple[Method, float]:
     """Fit a method without labels, or take the fit that was made before.
 
     Args:
-        wanted: A method that is not fitted.
+        candidate: A method that is not fitted.
         graph: The graph.
         fits: Fits made before; ``None`` to fit anew.
 
@@ -157,6 +157,6 @@ def embedded(wanted: Method, graph: Any, fits: Fits | None) -> tuple[Method, flo
         The fitted method and the seconds it was spared.
     """
     if fits is None:
-        return wanted.fit(graph, task="embed"), 0.0
-    found, is_known = fits.get(wanted, lambda method: method.fit(graph, task="embed"))
-    return found, found.cost_["seconds"] if is_known else 0.0
+        return candidate.fit(graph, task="embed"), 0.0
+    fitted, is_known = fits.get(candidate, lambda method: method.fit(graph, task="embed"))
+    return fitted, fitted.cost_["seconds"] if is_known else 0.0

@@ -21,7 +21,7 @@ Scores = npt.NDArray[np.float64]
 SCALE = 5
 
 
-def class_metrics(truth: npt.NDArray[Any], said: npt.NDArray[Any]) -> dict[str, float]:
+def class_metrics(truth: npt.NDArray[Any], predicted: npt.NDArray[Any]) -> dict[str, float]:
     """Score one class per node.
 
     Accuracy is also the micro-F1, so only one of them is reported. Macro-F1 averages over the
@@ -29,12 +29,12 @@ def class_metrics(truth: npt.NDArray[Any], said: npt.NDArray[Any]) -> dict[str, 
 
     Args:
         truth: ``(nodes,)`` class codes.
-        said: ``(nodes,)`` predicted codes.
+        predicted: ``(nodes,)`` predicted codes.
     """
     if not len(truth):
         raise InputError("there are no nodes to score")
-    size = int(max(truth.max(), said.max())) + 1
-    table = np.bincount(truth.astype(np.int64) * size + said, minlength=size * size)
+    size = int(max(truth.max(), predicted.max())) + 1
+    table = np.bincount(truth.astype(np.int64) * size + predicted, minlength=size * size)
     table = table.reshape(size, size)
     return {
         "accuracy": float(np.trace(table) / len(truth)),
@@ -42,20 +42,20 @@ def class_metrics(truth: npt.NDArray[Any], said: npt.NDArray[Any]) -> dict[str, 
     }
 
 
-def label_metrics(truth: sp.csr_matrix, said: sp.csr_matrix) -> dict[str, float]:
+def label_metrics(truth: sp.csr_matrix, predicted: sp.csr_matrix) -> dict[str, float]:
     """Score several labels per node.
 
     Args:
         truth: ``(nodes, labels)`` boolean.
-        said: ``(nodes, labels)`` boolean.
+        predicted: ``(nodes, labels)`` boolean.
     """
-    truth, said = truth.astype(np.int64), said.astype(np.int64)
-    both = truth.multiply(said)
-    hits, true, claimed = (np.asarray(m.sum(axis=0)).ravel() for m in (both, truth, said))
-    wrong = np.asarray((truth != said).sum(axis=1)).ravel()
+    truth, predicted = truth.astype(np.int64), predicted.astype(np.int64)
+    both = truth.multiply(predicted)
+    hits, true, claimed = (np.asarray(m.sum(axis=0)).ravel() for m in (both, truth, predicted))
+    wrong = np.asarray((truth != predicted).sum(axis=1)).ravel()
     return {
         "accuracy": float((wrong == 0).mean()),
-        "micro_f1": micro_f1(truth, said),
+        "micro_f1": micro_f1(truth, predicted),
         "macro_f1": _macro(hits, true, claimed),
         "label_accuracy": float(1 - wrong.sum() / max(truth.shape[0] * truth.shape[1], 1)),
     }

@@ -199,9 +199,9 @@ def edge_split(graph: Graph, *, seed: int = 0, fold: int = 0, folds: int = 5) ->
     if not graph.directed:
         flip = draw.random(len(shuffled)) < 0.5
         shuffled[flip] = shuffled[flip, ::-1]
-    held = np.zeros(len(shuffled), dtype=bool)
-    held[fold::folds] = True
-    test, rest = shuffled[held], shuffled[~held]
+    is_test = np.zeros(len(shuffled), dtype=bool)
+    is_test[fold::folds] = True
+    test, rest = shuffled[is_test], shuffled[~is_test]
     rest = rest[numpy_generator(derive_key(seed, "held edges", fold)).permutation(len(rest))]
     validation = rest[: max(1, int(LINK_VALIDATION_SHARE * len(rest)))]
     return EdgeSplit(graph.without_edges(np.concatenate([test, validation])), validation, test)
@@ -232,8 +232,8 @@ def _few_labels(labels: Labels, count: int, seed: int) -> NodeSplit:
     sizes = np.bincount(codes, minlength=len(labels.classes))
     place = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     # A rare class keeps half of its nodes for the test.
-    wanted = np.minimum(count, np.maximum(1, sizes // 2))
-    train = shuffled[order[place < np.repeat(wanted, sizes)]]
+    quota = np.minimum(count, np.maximum(1, sizes // 2))
+    train = shuffled[order[place < np.repeat(quota, sizes)]]
     rest = shuffled[~np.isin(shuffled, train)]
     if len(rest) < 2:
         raise InputError(f"{len(known):,} labelled nodes are too few for few{count}")

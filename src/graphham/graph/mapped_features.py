@@ -127,11 +127,11 @@ def release(array: npt.NDArray[Any]) -> None:
 
     Nothing happens for an array in memory, and where the system knows no such advice.
     """
-    held: Any = array
-    while held is not None and not isinstance(held, mmap.mmap):
-        held = getattr(held, "base", None)
-    if held is not None and hasattr(mmap, "MADV_DONTNEED"):
-        held.madvise(mmap.MADV_DONTNEED)
+    owner: Any = array
+    while owner is not None and not isinstance(owner, mmap.mmap):
+        owner = getattr(owner, "base", None)
+    if owner is not None and hasattr(mmap, "MADV_DONTNEED"):
+        owner.madvise(mmap.MADV_DONTNEED)
 
 
 def trim_heap() -> None:

@@ -87,7 +87,7 @@ def _move(
             strength[i] += weights[e]
         total += strength[i]
     codes = np.arange(n)
-    held = strength.copy()
+    volume = strength.copy()
     towards = np.zeros(n, dtype=np.float64)
     met = np.empty(n, dtype=np.int64)
     # A ring buffer: a node waits in it at most once, so n places are enough.
@@ -109,16 +109,16 @@ def _move(
                 met[count] = c
                 count += 1
             towards[c] += weights[e]
-        held[own] -= strength[i]
+        volume[own] -= strength[i]
         share = resolution * strength[i] / total
-        best, best_gain = own, towards[own] - share * held[own]
+        best, best_gain = own, towards[own] - share * volume[own]
         for k in range(count):
-            gain = towards[met[k]] - share * held[met[k]]
+            gain = towards[met[k]] - share * volume[met[k]]
             if gain > best_gain + _LEAST_GAIN * strength[i]:
                 best, best_gain = met[k], gain
         for k in range(count):
             towards[met[k]] = 0.0
-        held[best] += strength[i]
+        volume[best] += strength[i]
         if best == own:
             continue
         codes[i] = best

@@ -68,9 +68,9 @@ def find_seeds(
         ranks: The processes that hold the parts of a split graph; all of them call this.
     """
     large = graph.num_stored > _LARGE and graph.weights is None and not graph.directed
-    held = [_centered_in_place(x) if large else _centered(x) for x in states]
-    leaves, parents = _cluster(held, counts, key)
-    return _refine(held, graph, counts, leaves, parents, scale, listen, ranks)
+    centered = [_centered_in_place(x) if large else _centered(x) for x in states]
+    leaves, parents = _cluster(centered, counts, key)
+    return _refine(centered, graph, counts, leaves, parents, scale, listen, ranks)
 
 
 def _cluster(

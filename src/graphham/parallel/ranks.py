@@ -89,10 +89,10 @@ class Ranks:
             return Gathering(self, None, [values], values.device)
         import torch.distributed as dist
 
-        held = values.contiguous().to(self.device)
-        parts = [torch.empty_like(held) for _ in range(self.count)]
+        local = values.contiguous().to(self.device)
+        parts = [torch.empty_like(local) for _ in range(self.count)]
         with self.talking():
-            work = dist.all_gather(parts, held, async_op=True)
+            work = dist.all_gather(parts, local, async_op=True)
         return Gathering(self, work, parts, values.device)
 
     def exchange(self, parts: Sequence[Tensor]) -> list[Tensor]:
@@ -135,9 +135,9 @@ class Ranks:
             return [values]
         text = np.frombuffer(json.dumps(values).encode(), dtype=np.uint8)
         lengths = [int(n) for n in self.gather(torch.tensor([len(text)]))]
-        held = torch.zeros(max(lengths), dtype=torch.uint8)
-        held[: len(text)] = torch.from_numpy(text.copy())
-        parts = zip(self.gather(held), lengths, strict=True)
+        padded = torch.zeros(max(lengths), dtype=torch.uint8)
+        padded[: len(text)] = torch.from_numpy(text.copy())
+        parts = zip(self.gather(padded), lengths, strict=True)
         return [json.loads(bytes(part[:length].numpy())) for part, length in parts]
 
     def share_array(self, values: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
@@ -149,8 +149,8 @@ class Ranks:
 
         about = None if values is None else [list(values.shape), str(values.dtype)]
         shape, dtype = self.tell(about)
-        held = np.zeros(shape, dtype) if not self.is_first else np.ascontiguousarray(values)
-        moved = torch.from_numpy(held).to(self.device)
+        source = np.zeros(shape, dtype) if not self.is_first else np.ascontiguousarray(values)
+        moved = torch.from_numpy(source).to(self.device)
         with self.talking():
             dist.broadcast(moved, 0)
         shared: npt.NDArray[Any] = moved.cpu().numpy()

@@ -35,18 +35,18 @@ def shared_tensor(ranks: Ranks, *shape: int) -> Tensor | None:
         path = ranks.tell(None if number is None else f"/proc/{os.getpid()}/fd/{number}")
         if path is None:
             return None
-        held: tuple[mmap.mmap, int] | None = None
+        mapping: tuple[mmap.mmap, int] | None = None
         with contextlib.suppress(OSError, ValueError), Path(path).open("r+b") as file:
-            held = _mapped(file.fileno(), count + _LARGE)
+            mapping = _mapped(file.fileno(), count + _LARGE)
             if ranks.is_first:
-                _ask_for_large_pages(*held, count)
-        everyone = all(ranks.collect(held is not None))
+                _ask_for_large_pages(*mapping, count)
+        everyone = all(ranks.collect(mapping is not None))
     finally:
         if number is not None:
             os.close(number)
-    if held is None or not everyone:
+    if mapping is None or not everyone:
         return None
-    memory, start = held
+    memory, start = mapping
     if not count:
         return torch.empty(shape)
     found = torch.frombuffer(memory, dtype=torch.float32, count=count // 4, offset=start)
@@ -117,17 +117,17 @@ class Outboxes:
         if self._sizes is None:
             return
         me = self.ranks.rank
-        for reader, held in enumerate(sent):
-            self._sizes[0, me, reader] = 0 if reader == me else len(held.rows)
-            self._sizes[1, me, reader] = 0 if reader == me else len(held.targets)
+        for reader, pairs_to in enumerate(sent):
+            self._sizes[0, me, reader] = 0 if reader == me else len(pairs_to.rows)
+            self._sizes[1, me, reader] = 0 if reader == me else len(pairs_to.targets)
         if self._boxes is None or not self._fits(self._sizes[:, me : me + 1]):
             return
         pairs, vectors = (box[me] for box in self._boxes)
-        for reader, held in enumerate(sent):
+        for reader, pairs_to in enumerate(sent):
             if reader != me:
                 own, seen = self._entries(self._sizes, me, reader)
-                pairs[own] = held.packed()
-                vectors[seen] = held.targets
+                pairs[own] = pairs_to.packed()
+                vectors[seen] = pairs_to.targets
 
     def _fits(self, sizes: Tensor) -> bool:
         most = sizes.sum(2).amax(1).tolist()
@@ -175,7 +175,7 @@ class Outboxes:
         count = self.ranks.count
         room = max(pairs, self._room[0]), max(targets, self._room[1])
         self._boxes = None  # the old boxes need not fit beside the new ones
-        held = shared_tensor(self.ranks, count, room[0], 4)
+        boxes = shared_tensor(self.ranks, count, room[0], 4)
         vectors = shared_tensor(self.ranks, count, room[1], self.width)
-        if held is not None and vectors is not None:
-            self._boxes, self._room = (held.view(torch.int64), vectors), room
+        if boxes is not None and vectors is not None:
+            self._boxes, self._room = (boxes.view(torch.int64), vectors), room

@@ -118,12 +118,12 @@ class LayerWise:
         return Reading(states, affinities, gaps)
 
     @torch.no_grad()
-    def held_states(self, level: int, states: Floats) -> Iterator[tuple[int, int, Tensor]]:
+    def level_inputs(self, level: int, states: Floats) -> Iterator[tuple[int, int, Tensor]]:
         """Yield bounds and the vectors a level's groups look at, for all nodes span by span."""
         for first in range(0, self.num_nodes, self.span):
             last = min(first + self.span, self.num_nodes)
-            held = self._held(level, self._input(level, states, first, last), first, last)
-            yield first, last, held if isinstance(held, Tensor) else held.to_dense()
+            inputs = self._level_input(level, self._input(level, states, first, last), first, last)
+            yield first, last, inputs if isinstance(inputs, Tensor) else inputs.to_dense()
 
     @torch.no_grad()
     def level_states(self) -> list[Floats]:
@@ -140,7 +140,7 @@ class LayerWise:
             if level == 0 and self.model.uses_diffusion:
                 out.append(self.inputs.diffused.cpu().numpy())
                 continue
-            parts = [held.cpu().numpy() for _, _, held in self.held_states(level, states)]
+            parts = [inputs.cpu().numpy() for _, _, inputs in self.level_inputs(level, states)]
             out.append(np.concatenate(parts))
         return out
 
@@ -151,7 +151,7 @@ class LayerWise:
         part = states[first:last, (level - 1) * dim : level * dim]
         return torch.from_numpy(np.ascontiguousarray(part)).to(self.device)
 
-    def _held(
+    def _level_input(
         self, level: int, x: Tensor | FeatureRows, first: int, last: int
     ) -> Tensor | FeatureRows:
         diffused = self.inputs.diffused[first:last].to(self.device)
@@ -176,7 +176,7 @@ class LayerWise:
         affinity = np.empty((n, layer.groups), dtype=np.float32)
         for first, last in self.spans():
             x = self._input(level, states, first, last)
-            u = layer.affinities(self._held(level, x, first, last))
+            u = layer.affinities(self._level_input(level, x, first, last))
             affinity[first:last] = u.cpu().numpy()
             rows[first:last, :width] = x.matmul(layer.weight).cpu().numpy()
             rows[first:last, width:] = layer.means(u).cpu().numpy()
@@ -229,20 +229,20 @@ class LayerWise:
         bounds = np.concatenate([[0], np.cumsum([u.shape[1] for u in affinities])])
         columns = [slice(int(a), int(b)) for a, b in itertools.pairwise(bounds)]
         tables = [self.model.get_buffer(f"link_table_{i}").cpu() for i in range(len(affinities))]
-        said = _aligned(self.num_nodes, int(bounds[-1]))
-        following = _aligned(*said.shape)
+        messages = _aligned(self.num_nodes, int(bounds[-1]))
+        following = _aligned(*messages.shape)
         for first, last in self.spans():
             for u, where, table in zip(affinities, columns, tables, strict=True):
                 membership = torch.from_numpy(u[first:last]).softmax(dim=1)
-                said[first:last, where] = (membership @ table).numpy()
+                messages[first:last, where] = (membership @ table).numpy()
         degrees = torch.from_numpy(self.graph.degrees().astype(np.float32))
         heard = degrees / (1 + degrees / WITNESSES)
         for turn in range(rounds):
-            self.ranks.share_rows(said, self.span)
+            self.ranks.share_rows(messages, self.span)
             for first, last in self.spans():
-                mean = np.empty((last - first, said.shape[1]), dtype=np.float32)
+                mean = np.empty((last - first, messages.shape[1]), dtype=np.float32)
                 neighbor_mean(
-                    self.indptr, self.indices, self.weights, first, last, frozen(said), mean
+                    self.indptr, self.indices, self.weights, first, last, frozen(messages), mean
                 )
                 evidence = torch.from_numpy(mean) * heard[first:last, None]
                 for u, where, table in zip(affinities, columns, tables, strict=True):
@@ -251,7 +251,7 @@ class LayerWise:
                         u[first:last] = logits.numpy()
                     else:
                         following[first:last, where] = (logits.softmax(dim=1) @ table).numpy()
-            said, following = following, said
+            messages, following = following, messages
         for affinity in affinities:
             self.ranks.share_rows(affinity, self.span)
 
@@ -324,9 +324,9 @@ class _Stepwise:
     def __init__(self, layer: MembershipAttention, rows: Floats) -> None:
         self.layer = layer
         width = layer.heads * layer.out_dim
-        held = torch.from_numpy(rows).to(layer.weight.device)
-        self.projected = held[:, :width].reshape(-1, layer.heads, layer.out_dim)
-        self.z = held[:, width:].contiguous()
+        columns = torch.from_numpy(rows).to(layer.weight.device)
+        self.projected = columns[:, :width].reshape(-1, layer.heads, layer.out_dim)
+        self.z = columns[:, width:].contiguous()
         self.left = (self.projected * layer.attention[0]).sum(2)
         self.right = (self.projected * layer.attention[1]).sum(2)
         self.ends = _group_ends(layer)
@@ -384,6 +384,6 @@ def _group_ends(layer: MembershipAttention) -> tuple[Tensor, Tensor] | None:
 
 def _aligned(rows: int, width: int) -> Floats:
     """Return an uninitialised array that begins on a cache line, so that rows touch few of them."""
-    held = np.empty(rows * width + 16, dtype=np.float32)
-    skip = -(held.ctypes.data // 4) % 16
-    return held[skip : skip + rows * width].reshape(rows, width)
+    room = np.empty(rows * width + 16, dtype=np.float32)
+    skip = -(room.ctypes.data // 4) % 16
+    return room[skip : skip + rows * width].reshape(rows, width)

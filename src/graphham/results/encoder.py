@@ -129,8 +129,8 @@ class Encoder:
         device = next(self.model.parameters()).device
         parts: list[Tensor] = []
         for first in range(0, len(states), SPAN):
-            held = torch.from_numpy(states[first : first + SPAN]).to(device)
-            parts.append(self.model.class_logits([held]).cpu())
+            span = torch.from_numpy(states[first : first + SPAN]).to(device)
+            parts.append(self.model.class_logits([span]).cpu())
         logits = torch.cat(parts)
         if self.config.model.class_steps or self.opinions is not None:
             block = Block.full(graph, self.config.model.self_edge)
@@ -167,7 +167,7 @@ def make_result(
     Args:
         model: The network.
         graph: The graph that was read.
-        reading: What the layers said; its states become the unit vectors of the embedding.
+        reading: What the layers computed; its states become the unit vectors of the embedding.
         logs: Per level ``(num_nodes, K_l)`` log evidence; becomes the memberships.
         prediction: Predicted labels.
         confidence: How sure they are.
@@ -189,9 +189,13 @@ def make_result(
         for level in range(len(counts)):
             state = reading.states[part, level * dim : (level + 1) * dim]
             state[:] = F.normalize(torch.from_numpy(np.ascontiguousarray(state)), dim=1).numpy()
-        said = [torch.from_numpy(level[part]) for level in logs]
-        held = combine_levels(said, maps) if model.is_seeded else [level.exp() for level in said]
-        for level, values in enumerate(held):
+        log_evidence = [torch.from_numpy(level[part]) for level in logs]
+        combined = (
+            combine_levels(log_evidence, maps)
+            if model.is_seeded
+            else [level.exp() for level in log_evidence]
+        )
+        for level, values in enumerate(combined):
             logs[level][part] = (values / values.sum(1, keepdim=True)).numpy()
     groups = show_paths(logs, parents, sums=model.is_seeded)
     return FitResult(

@@ -175,15 +175,15 @@ class Run:
         tree = self.hierarchy
         if not (1 <= level <= tree.num_levels and 0 <= group < tree.group_counts[level - 1]):
             raise InputError(f"the run has no group {group} on level {level}")
-        wanted = " ".join("".join(c if c.isprintable() else " " for c in name).split())
-        if len(wanted) > MAX_NAME:
-            raise InputError(f"a group's name has at most {MAX_NAME} signs, not {len(wanted)}")
-        given = {**self.renamed, (level, group): wanted}
-        if not wanted:
+        clean = " ".join("".join(c if c.isprintable() else " " for c in name).split())
+        if len(clean) > MAX_NAME:
+            raise InputError(f"a group's name has at most {MAX_NAME} signs, not {len(clean)}")
+        given = {**self.renamed, (level, group): clean}
+        if not clean:
             del given[level, group]
         others = [n for g, n in enumerate(tree.names[level - 1]) if g != group]
-        if wanted in others:
-            raise InputError(f"another group of level {level} is called {wanted!r} already")
+        if clean in others:
+            raise InputError(f"another group of level {level} is called {clean!r} already")
         names = [{"level": k[0], "group": k[1], "name": v} for k, v in sorted(given.items())]
         write_json(self.path / NAMES_FILE, {"names": names})
         return Run(self.path, self.summary)

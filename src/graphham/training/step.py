@@ -70,19 +70,19 @@ class _Ahead:
 
     def __init__(self, make: Callable[[int], list[Shard]], count: int) -> None:
         self._make, self._count, self._drawn = make, count, 0
-        self._held: deque[list[Shard]] = deque()
+        self._waiting: deque[list[Shard]] = deque()
 
     def draw(self) -> bool:
         """Draw one more step, unless enough wait already or there is none; say which."""
-        if self._drawn == self._count or len(self._held) >= _STEPS_AHEAD:
+        if self._drawn == self._count or len(self._waiting) >= _STEPS_AHEAD:
             return False
-        self._held.append(self._make(self._drawn))
+        self._waiting.append(self._make(self._drawn))
         self._drawn += 1
         return True
 
     def __iter__(self) -> Iterator[list[Shard]]:
-        while self._held or self.draw():
-            yield self._held.popleft()
+        while self._waiting or self.draw():
+            yield self._waiting.popleft()
 
 
 class TrainingSteps:
