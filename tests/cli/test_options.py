@@ -7,7 +7,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from graphham.cli.options import NO_OPTIONS, GraphOptions, open_graph, takes_graph_options
+from graphham.cli.options import NO_OPTIONS, GraphOptions, open_graph, takes_options
 from graphham.errors import InputError
 
 
@@ -15,7 +15,7 @@ from graphham.errors import InputError
 def test_a_command_gets_the_options_of_its_graph_as_one(left_out: tuple[str, ...]) -> None:
     seen: list[GraphOptions] = []
 
-    @takes_graph_options(*left_out)
+    @takes_options(*left_out)
     def command(
         name: Annotated[str, typer.Argument()],
         options: GraphOptions = NO_OPTIONS,

@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 import graphham.results.run_writer
 from graphham.errors import InputError
 from graphham.results.run_writer import Run, resume_run, start_run
-from graphham.training.checkpoints import read_tensors, write_tensors
 from tests.outputs import HOSTILE, make_graph, make_result
 from tests.results.runs import CONFIG, FILES, finish, names
 
@@ -279,27 +278,6 @@ def test_any_config_survives_the_toml_file(tmp_path_factory, config) -> None:
     out = tmp_path_factory.mktemp("toml") / "run"
     with start_run(out, config) as writer:
         assert writer.config == dropped(config)
-
-
-@given(
-    st.dictionaries(
-        st.text(min_size=1, max_size=6),
-        st.sampled_from(["float32", "float64", "int64", "uint8", "bool", "float16", ">f4"]),
-        min_size=1,
-        max_size=4,
-    ),
-    st.integers(0, 3),
-)
-def test_tensors_come_back_equal(tmp_path_factory, kinds, dims) -> None:
-    path = tmp_path_factory.mktemp("t") / "x.safetensors"
-    rng = np.random.default_rng(dims)
-    arrays = {k: (rng.random((2, 3, 4)[:dims]) * 5).T.astype(d) for k, d in kinds.items()}
-    write_tensors(path, arrays)
-    back = read_tensors(path)
-    assert set(back) == set(arrays)
-    for name, array in arrays.items():
-        assert back[name].shape == array.shape
-        np.testing.assert_array_equal(back[name], array)
 
 
 def test_shared_and_half_precision_tensors_are_saved(tmp_path: Path) -> None:

@@ -4,33 +4,28 @@ from __future__ import annotations
 
 import importlib
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 import graphham
 from graphham.cli.options import (
-    DirectedOption,
-    FeaturesOption,
+    NO_OPTIONS,
     GraphArgument,
     GraphOptions,
-    IdOption,
-    IsolatedOption,
-    LabelsOption,
-    SourceOption,
-    TargetOption,
-    WeightOption,
+    QuietOption,
     split_names,
     split_seeds,
+    takes_options,
 )
 from graphham.errors import InputError
 
-if TYPE_CHECKING:
-    from graphham.evaluate.comparison import ComparisonPlan
-
 app = typer.Typer(rich_markup_mode="rich")
 
+_OUT_HELP = "Folder for results; evaluations/NAME if not given. What is finished there is kept."
+_BUDGET_HELP = "Settings every method may try on validation data; 1 is its defaults."
 MethodsOption = Annotated[
     str,
     typer.Option(
@@ -39,34 +34,32 @@ MethodsOption = Annotated[
         help="Methods to compare (graphham methods); the others are tested against the first.",
     ),
 ]
-FoldsOption = Annotated[int, typer.Option("--folds", help="Number of folds.")]
-SeedsOption = Annotated[
-    str,
-    typer.Option(
-        "--seeds", metavar="0,1,2", help="Each draws its own folds and starts the methods anew."
-    ),
-]
-OutOption = Annotated[
-    str | None,
-    typer.Option(
-        "--out",
-        metavar="DIR",
-        help="Folder for results; evaluations/NAME if not given. What is finished there is kept.",
-    ),
-]
-BudgetOption = Annotated[
-    int,
-    typer.Option(
-        "--budget", help="Settings every method may try on validation data; 1 is its defaults."
-    ),
-]
 KeepOption = Annotated[
     bool,
     typer.Option(
         "--keep-runs", help="Leave every fitted method as a run folder beside its cell (large)."
     ),
 ]
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print remarks and errors only.")]
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """What both comparisons ask besides the methods and the graph."""
+
+    folds: Annotated[int, typer.Option("--folds", help="Number of folds.")] = 5
+    seeds: Annotated[
+        str,
+        typer.Option(
+            "--seeds", metavar="0,1,2", help="Each draws its own folds and starts the methods anew."
+        ),
+    ] = "0"
+    out: Annotated[str | None, typer.Option("--out", metavar="DIR", help=_OUT_HELP)] = None
+    budget: Annotated[int, typer.Option("--budget", help=_BUDGET_HELP)] = 1
+    keep: KeepOption = False
+    quiet: QuietOption = False
+
+
+_USUAL = Protocol()
 
 
 @app.callback(invoke_without_command=True)
@@ -81,6 +74,7 @@ def _evaluate(context: typer.Context) -> None:
 
 
 @app.command()
+@takes_options()
 def classify(
     graph: GraphArgument,
     methods: MethodsOption = "graphham,graphsage,gat,sgc,logreg",
@@ -94,20 +88,8 @@ def classify(
             "class.",
         ),
     ] = "folds",
-    folds: FoldsOption = 5,
-    seeds: SeedsOption = "0",
-    out: OutOption = None,
-    budget: BudgetOption = 1,
-    features: FeaturesOption = None,
-    labels: LabelsOption = None,
-    id_column: IdOption = None,
-    source: SourceOption = None,
-    target: TargetOption = None,
-    weight: WeightOption = None,
-    directed: DirectedOption = False,
-    isolated: IsolatedOption = False,
-    keep: KeepOption = False,
-    quiet: QuietOption = False,
+    options: GraphOptions = NO_OPTIONS,
+    asked: Protocol = _USUAL,
 ) -> None:
     """Measure how well methods predict the labels of nodes they have not seen labelled.
 
@@ -115,16 +97,11 @@ def classify(
       graphham evaluate classify cora --methods graphham,gat --seeds 0,1,2
       graphham evaluate classify edges.csv --features x.csv --labels nodes.csv:topic
     """
-    from graphham.evaluate.comparison import ComparisonPlan
-
-    options = GraphOptions(features, labels, id_column, source, target, weight, directed, isolated)
-    plan = ComparisonPlan(
-        "classify", split_names(methods), protocol, folds, split_seeds(seeds), budget
-    )
-    _run(plan, graph, options, out, keep, quiet)
+    _run("classify", methods, protocol, graph, options, asked)
 
 
 @app.command()
+@takes_options("labels")
 def links(
     graph: GraphArgument,
     methods: MethodsOption = "graphham,graphsage,smoothed,adamic-adar",
@@ -134,33 +111,15 @@ def links(
             "--hard", help="Rank against the likeliest non-neighbours instead of random ones."
         ),
     ] = False,
-    folds: FoldsOption = 5,
-    seeds: SeedsOption = "0",
-    out: OutOption = None,
-    budget: BudgetOption = 1,
-    features: FeaturesOption = None,
-    id_column: IdOption = None,
-    source: SourceOption = None,
-    target: TargetOption = None,
-    weight: WeightOption = None,
-    directed: DirectedOption = False,
-    isolated: IsolatedOption = False,
-    keep: KeepOption = False,
-    quiet: QuietOption = False,
+    options: GraphOptions = NO_OPTIONS,
+    asked: Protocol = _USUAL,
 ) -> None:
     """Measure how well methods rank held-out links above non-links.
 
     Example:
       graphham evaluate links cora --methods graphham,smoothed,adamic-adar --hard
     """
-    from graphham.evaluate.comparison import ComparisonPlan
-
-    options = GraphOptions(features, None, id_column, source, target, weight, directed, isolated)
-    protocol = "hard" if hard else "links"
-    plan = ComparisonPlan(
-        "links", split_names(methods), protocol, folds, split_seeds(seeds), budget
-    )
-    _run(plan, graph, options, out, keep, quiet)
+    _run("links", methods, "hard" if hard else "links", graph, options, asked)
 
 
 def reproduce(
@@ -246,21 +205,18 @@ def list_methods() -> None:
 
 
 def _run(
-    plan: ComparisonPlan,
-    source: str,
-    options: GraphOptions,
-    out: str | None,
-    keep: bool,
-    quiet: bool,
+    kind: str, methods: str, protocol: str, source: str, options: GraphOptions, asked: Protocol
 ) -> None:
     from graphham.cli.fit import read_and_report
-    from graphham.evaluate.comparison import compare_methods
+    from graphham.evaluate.comparison import ComparisonPlan, compare_methods
     from graphham.system.console import Screen
 
-    screen = Screen(quiet)
+    names, seeds = split_names(methods), split_seeds(asked.seeds)
+    plan = ComparisonPlan(kind, names, protocol, asked.folds, seeds, asked.budget)
+    screen = Screen(asked.quiet)
     graph = read_and_report(screen, source, options)
-    place = Path(out) if out is not None else Path("evaluations") / Path(source).stem
-    outcome, tables, paths = compare_methods(graph, plan, place, screen, keep)
+    place = Path(asked.out) if asked.out is not None else Path("evaluations") / Path(source).stem
+    outcome, tables, paths = compare_methods(graph, plan, place, screen, asked.keep)
     for table in tables:
         screen.plain(f"\n{table.title}\n")
         screen.plain(table.plain())

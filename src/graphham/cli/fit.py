@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from graphham.cli.failures import StoppedError
-from graphham.cli.fit_settings import Flags, Settings, check_begun, wanted_fit
+from graphham.cli.fit_settings import (
+    NO_FLAGS,
+    Flags,
+    Settings,
+    check_begun,
+    model_option,
+    wanted_fit,
+)
 from graphham.cli.options import (
     NO_OPTIONS,
     GraphArgument,
     GraphOptions,
+    QuietOption,
     open_graph,
-    takes_graph_options,
+    option,
+    takes_options,
 )
 from graphham.errors import InputError
 
@@ -27,135 +35,37 @@ if TYPE_CHECKING:
     from graphham.results.run_folder import Run
     from graphham.system.console import Screen
 
-_RUN = "The run folder"
-_MODEL = "Model and training"
+_CONFIG_HELP = "Settings as TOML, such as the config.toml of another run; flags win over it."
+_SET_HELP = "Any other setting, such as train.lr=0.005; may be repeated."
+_run_option = functools.partial(option, "The run folder")
 
 
-@takes_graph_options()
+@takes_options()
 def fit(
     graph: GraphArgument,
     out: Annotated[
         str | None,
-        typer.Option(
-            "--out",
-            metavar="RUN",
-            rich_help_panel=_RUN,
-            help="Folder to write; runs/NAME if not given. It must not exist.",
-        ),
-    ] = None,
-    task: Annotated[
-        str | None,
-        typer.Option(
-            "--task",
-            metavar="embed|classify",
-            rich_help_panel=_MODEL,
-            help="embed never trains on labels; classify trains on them and predicts all nodes.",
-        ),
+        _run_option("--out", "Folder to write; runs/NAME if not given. It must not exist.", "RUN"),
     ] = None,
     method: Annotated[
         str | None,
-        typer.Option(
+        model_option(
             "--method",
-            metavar="NAME",
-            rich_help_panel=_MODEL,
-            help="Another method than GraphHAM, such as asp2vec; 'graphham methods' lists them.",
+            "Another method than GraphHAM, such as asp2vec; 'graphham methods' lists them.",
+            "NAME",
         ),
     ] = None,
     options: GraphOptions = NO_OPTIONS,
-    groups: Annotated[
-        str | None,
-        typer.Option(
-            "--groups",
-            metavar="12,5",
-            rich_help_panel=_MODEL,
-            help="Groups per level, fine to coarse; chosen from the graph if not given.",
-        ),
-    ] = None,
-    dim: Annotated[
-        int | None,
-        typer.Option(
-            "--dim", rich_help_panel=_MODEL, help="Width of the embedding (128), all layers."
-        ),
-    ] = None,
-    epochs: Annotated[
-        int | None, typer.Option("--epochs", rich_help_panel=_MODEL, help="Passes over the nodes.")
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option("--seed", rich_help_panel=_MODEL, help="Every draw follows it.")
-    ] = None,
-    preset: Annotated[
-        str | None,
-        typer.Option(
-            "--preset",
-            metavar="default|paper",
-            rich_help_panel=_MODEL,
-            help="The best settings we know, or the paper's as literally as they train.",
-        ),
-    ] = None,
-    config: Annotated[
-        str | None,
-        typer.Option(
-            "--config",
-            metavar="FILE",
-            rich_help_panel=_MODEL,
-            help="Settings as TOML, such as the config.toml of another run; flags win over it.",
-        ),
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            rich_help_panel=_MODEL,
-            help="Any other setting, such as train.lr=0.005; may be repeated.",
-        ),
-    ] = None,
-    tree: Annotated[
-        str | None,
-        typer.Option(
-            "--tree",
-            metavar="FILE",
-            rich_help_panel=_MODEL,
-            help="Tree for gne and spacene: nested JSON, or an edge list of 'parent child' lines.",
-        ),
-    ] = None,
-    device: Annotated[
-        str | None, typer.Option("--device", rich_help_panel=_MODEL, help="cpu, cuda, cuda:1, ...")
-    ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            "--workers",
-            rich_help_panel=_MODEL,
-            help="Threads that prepare batches; the result does not depend on it.",
-        ),
-    ] = None,
-    processes: Annotated[
-        int | None,
-        typer.Option(
-            "--processes",
-            min=1,
-            rich_help_panel=_MODEL,
-            help="Processes that share a sampled fit; the result depends on train.shards alone.",
-        ),
-    ] = None,
+    flags: Flags = NO_FLAGS,
+    config: Annotated[str | None, model_option("--config", _CONFIG_HELP, "FILE")] = None,
+    settings: Annotated[list[str] | None, model_option("--set", _SET_HELP, "NAME=VALUE")] = None,
     resume: Annotated[
-        bool,
-        typer.Option(
-            "--resume", rich_help_panel=_RUN, help="Continue a run that was stopped or killed."
-        ),
+        bool, _run_option("--resume", "Continue a run that was stopped or killed.")
     ] = False,
     overwrite: Annotated[
-        bool,
-        typer.Option(
-            "--overwrite",
-            rich_help_panel=_RUN,
-            help="Replace a run of that name once the new one is finished.",
-        ),
+        bool, _run_option("--overwrite", "Replace a run of that name once the new one is finished.")
     ] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print remarks and errors only.")
-    ] = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Fit GraphHAM, or another method, to a graph and write a run folder.
 
@@ -168,28 +78,15 @@ def fit(
     """
     if resume and overwrite:
         raise InputError("--resume continues a run and --overwrite replaces it; give one of them")
-    flags = Flags(
-        task=task,
-        groups=groups,
-        dim=dim,
-        epochs=epochs,
-        seed=seed,
-        preset=preset,
-        tree=tree,
-        device=device,
-        workers=workers,
-        processes=processes,
-        resume=resume or None,
-    )
-    wanted = wanted_fit(method, config, settings or [], flags)
+    wanted = wanted_fit(method, config, settings or [], flags, resume)
     # Refused before the graph is read: that may take minutes.
     if out is not None:
         _check_place(Path(out), resume, overwrite, wanted.given)
 
     from graphham.cli.processes import die_with_parent, is_child, is_first, run_processes
 
-    if processes is not None and processes > 1 and not is_child():
-        run_processes(processes, sys.argv[1:])
+    if flags.processes is not None and flags.processes > 1 and not is_child():
+        run_processes(flags.processes, sys.argv[1:])
         return
     die_with_parent()
     from graphham.system.console import Screen

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import tomllib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
+from graphham.cli.options import option
 from graphham.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,22 +22,37 @@ _DEFAULT = "graphham"
 # Options that only GraphHAM has.
 _OWN = ("groups", "preset", "device", "workers", "processes", "resume")
 
+_TASK_HELP = "embed never trains on labels; classify trains on them and predicts all nodes."
+_GROUPS_HELP = "Groups per level, fine to coarse; chosen from the graph if not given."
+_PRESET_HELP = "The best settings we know, or the paper's as literally as they train."
+_TREE_HELP = "Tree for gne and spacene: nested JSON, or an edge list of 'parent child' lines."
+_WORKERS_HELP = "Threads that prepare batches; the result does not depend on it."
+_PROCESSES_HELP = "Processes that share a sampled fit; the result depends on train.shards alone."
+
+
+model_option = functools.partial(option, "Model and training")
+
 
 @dataclass(frozen=True)
 class Flags:
     """The options of ``graphham fit`` that say what to fit; ``None`` where not given."""
 
-    task: str | None = None
-    groups: str | None = None
-    dim: int | None = None
-    epochs: int | None = None
-    seed: int | None = None
-    preset: str | None = None
-    tree: str | None = None
-    device: str | None = None
-    workers: int | None = None
-    processes: int | None = None
-    resume: bool | None = None
+    task: Annotated[str | None, model_option("--task", _TASK_HELP, "embed|classify")] = None
+    groups: Annotated[str | None, model_option("--groups", _GROUPS_HELP, "12,5")] = None
+    dim: Annotated[
+        int | None, model_option("--dim", "Width of the embedding (128), all layers.")
+    ] = None
+    epochs: Annotated[int | None, model_option("--epochs", "Passes over the nodes.")] = None
+    seed: Annotated[int | None, model_option("--seed", "Every draw follows it.")] = None
+    preset: Annotated[str | None, model_option("--preset", _PRESET_HELP, "default|paper")] = None
+    tree: Annotated[str | None, model_option("--tree", _TREE_HELP, "FILE")] = None
+    device: Annotated[str | None, model_option("--device", "cpu, cuda, cuda:1, ...")] = None
+    workers: Annotated[int | None, model_option("--workers", _WORKERS_HELP)] = None
+    processes: Annotated[int | None, model_option("--processes", _PROCESSES_HELP, min=1)] = None
+
+
+# The default of a command's ``flags``, and what nobody gave.
+NO_FLAGS = Flags()
 
 
 @dataclass(frozen=True)
@@ -61,7 +78,11 @@ class WantedFit:
 
 
 def wanted_fit(
-    method: str | None, config: str | None, settings: list[str], flags: Flags
+    method: str | None,
+    config: str | None,
+    settings: list[str],
+    flags: Flags,
+    resume: bool = False,
 ) -> WantedFit:
     """Put together what was asked, flags winning over --set and --set over the file.
 
@@ -73,6 +94,7 @@ def wanted_fit(
     if name.startswith(_DEFAULT):
         return _wanted_graphham(name, kept, more, flags)
     given = {flag: value for flag, value in asdict(flags).items() if value is not None}
+    given |= {"resume": True} if resume else {}
     for flag in _OWN:
         if flag in given:
             raise InputError(f"--{flag} is an option of GraphHAM; the method {name} has none")

@@ -14,7 +14,7 @@ from graphham.cli.options import (
     attach_tables,
     open_graph,
     refuse_existing,
-    takes_graph_options,
+    takes_options,
 )
 from graphham.errors import InputError
 
@@ -36,7 +36,7 @@ GraphsArgument = Annotated[
 ]
 
 
-@takes_graph_options()
+@takes_options()
 def ingest(
     graph: GraphsArgument,
     out: Annotated[str, typer.Option("--out", metavar="STORE", help="Folder to write.")],

@@ -6,7 +6,7 @@ import functools
 import inspect
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
@@ -17,7 +17,8 @@ from graphham.errors import InputError
 if TYPE_CHECKING:
     from graphham.graph.graph import Graph
 
-_PANEL = "Reading the graph"
+_ID_HELP = "Id column of the feature and label tables; the first one if not given."
+_END_HELP = "Column of an edge's {0} end; the {0} column if not given."
 # Number of this process and of all, as torchrun and ``fit --processes`` say.
 _JOB = (("RANK", "0"), ("WORLD_SIZE", "1"))
 
@@ -30,96 +31,56 @@ GraphArgument = Annotated[
         "the file.",
     ),
 ]
-FeaturesOption = Annotated[
-    str | None,
-    typer.Option(
-        "--features",
-        metavar="FILE",
-        rich_help_panel=_PANEL,
-        help="Table of an id and numeric columns, or an npz; replaces what the graph has. Text "
-        "columns, and the label column of the same file, are left out.",
-    ),
-]
-LabelsOption = Annotated[
-    str | None,
-    typer.Option(
-        "--labels",
-        metavar="FILE:COLUMN",
-        rich_help_panel=_PANEL,
-        help="Table with the labels and the column that holds them; blank is unknown.",
-    ),
-]
-IdOption = Annotated[
-    str | None,
-    typer.Option(
-        "--id",
-        metavar="COLUMN",
-        rich_help_panel=_PANEL,
-        help="Id column of the feature and label tables; the first one if not given.",
-    ),
-]
-SourceOption = Annotated[
-    str | None,
-    typer.Option(
-        "--source",
-        metavar="COLUMN",
-        rich_help_panel=_PANEL,
-        help="Column of an edge's first end; the first column if not given.",
-    ),
-]
-TargetOption = Annotated[
-    str | None,
-    typer.Option(
-        "--target",
-        metavar="COLUMN",
-        rich_help_panel=_PANEL,
-        help="Column of an edge's second end; the second column if not given.",
-    ),
-]
-WeightOption = Annotated[
-    str | None,
-    typer.Option(
-        "--weight", metavar="COLUMN", rich_help_panel=_PANEL, help="Column of the edge weights."
-    ),
-]
-DirectedOption = Annotated[
-    bool,
-    typer.Option("--directed", rich_help_panel=_PANEL, help="Keep the direction of edges."),
-]
-IsolatedOption = Annotated[
-    bool,
-    typer.Option(
-        "--isolated",
-        rich_help_panel=_PANEL,
-        help="Admit nodes that have features or labels but no edge.",
-    ),
-]
 
 
-_OPTIONS = {
-    "features": FeaturesOption,
-    "labels": LabelsOption,
-    "id_column": IdOption,
-    "source": SourceOption,
-    "target": TargetOption,
-    "weight": WeightOption,
-    "directed": DirectedOption,
-    "isolated": IsolatedOption,
-}
+def option(panel: str | None, name: str, help: str, metavar: str | None = None, **more: Any) -> Any:
+    """Return an option of a command, for :data:`~typing.Annotated`.
+
+    Args:
+        panel: Head below which the command's help lists it, or ``None``.
+        name: Such as ``--out``.
+        help: One sentence for the user.
+        metavar: What stands for the value in the help; the type's name if not given.
+        **more: What else :func:`typer.Option` takes.
+    """
+    return typer.Option(name, metavar=metavar, rich_help_panel=panel, help=help, **more)
+
+
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print remarks and errors only.")]
+_reading = functools.partial(option, "Reading the graph")
 
 
 @dataclass(frozen=True)
 class GraphOptions:
     """How the user wants a graph to be read; see :func:`graphham.io.read_graph`."""
 
-    features: str | None = None
-    labels: str | None = None
-    id_column: str | None = None
-    source: str | None = None
-    target: str | None = None
-    weight: str | None = None
-    directed: bool = False
-    isolated: bool = False
+    features: Annotated[
+        str | None,
+        _reading(
+            "--features",
+            "Table of an id and numeric columns, or an npz; replaces what the graph has. Text "
+            "columns, and the label column of the same file, are left out.",
+            "FILE",
+        ),
+    ] = None
+    labels: Annotated[
+        str | None,
+        _reading(
+            "--labels",
+            "Table with the labels and the column that holds them; blank is unknown.",
+            "FILE:COLUMN",
+        ),
+    ] = None
+    id_column: Annotated[str | None, _reading("--id", _ID_HELP, "COLUMN")] = None
+    source: Annotated[str | None, _reading("--source", _END_HELP.format("first"), "COLUMN")] = None
+    target: Annotated[str | None, _reading("--target", _END_HELP.format("second"), "COLUMN")] = None
+    weight: Annotated[str | None, _reading("--weight", "Column of the edge weights.", "COLUMN")] = (
+        None
+    )
+    directed: Annotated[bool, _reading("--directed", "Keep the direction of edges.")] = False
+    isolated: Annotated[
+        bool, _reading("--isolated", "Admit nodes that have features or labels but no edge.")
+    ] = False
 
     def first_edge_option(self) -> str | None:
         """Return the first option given that only an edge file can follow."""
@@ -136,33 +97,42 @@ class GraphOptions:
 NO_OPTIONS = GraphOptions()
 
 
-def takes_graph_options(*left_out: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command all options for reading a graph; it gets them as one ``options``.
+def takes_options(*left_out: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options that the dataclasses among its parameters list.
 
-    They stand in the command's help where ``options`` stands among its parameters.
+    Each field of such a dataclass, annotated like a parameter of a command, becomes an option, and
+    stands in the help where the dataclass stands among the parameters. The command gets them as
+    one object.
 
     Args:
-        *left_out: Fields of :class:`GraphOptions` that the command does not offer.
+        *left_out: Fields that the command does not offer; they keep their defaults.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         hints = get_type_hints(command, include_extras=True)
-        added = {name: kind for name, kind in _OPTIONS.items() if name not in left_out}
+        bundles: dict[str, list[str]] = {}
+        parameters: list[inspect.Parameter] = []
+        for parameter in inspect.signature(command).parameters.values():
+            hint = hints[parameter.name]
+            if not is_dataclass(hint):
+                parameters.append(parameter.replace(annotation=hint))
+                continue
+            kinds = get_type_hints(hint, include_extras=True)
+            offered = [field for field in fields(hint) if field.name not in left_out]
+            bundles[parameter.name] = [field.name for field in offered]
+            parameters += [
+                inspect.Parameter(
+                    field.name, parameter.kind, default=field.default, annotation=kinds[field.name]
+                )
+                for field in offered
+            ]
 
         @functools.wraps(command)
         def run(**given: Any) -> None:
-            options = GraphOptions(**{name: given.pop(name) for name in added})
-            command(options=options, **given)
+            for bundle, names in bundles.items():
+                given[bundle] = hints[bundle](**{name: given.pop(name) for name in names})
+            command(**given)
 
-        parameters: list[inspect.Parameter] = []
-        for parameter in inspect.signature(command).parameters.values():
-            if parameter.name != "options":
-                parameters.append(parameter.replace(annotation=hints[parameter.name]))
-                continue
-            for name, kind in added.items():
-                default = GraphOptions.__dataclass_fields__[name].default
-                made = inspect.Parameter(name, parameter.kind, default=default, annotation=kind)
-                parameters.append(made)
         run.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": None}
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         return run

@@ -13,7 +13,7 @@ from graphham.cli.options import (
     GraphOptions,
     open_graph,
     refuse_existing,
-    takes_graph_options,
+    takes_options,
 )
 from graphham.errors import InputError
 from graphham.results.formats import FORMATS, format_of
@@ -29,7 +29,7 @@ RunArgument = Annotated[
 _ADVICE = "give another --out or remove it first"
 
 
-@takes_graph_options("labels")
+@takes_options("labels")
 def embed(
     run: RunArgument,
     graph: GraphArgument,
@@ -131,7 +131,7 @@ def _write(table: pa.Table, path: Path, form: str) -> None:
         pq.write_table(table, path, compression="zstd")
 
 
-@takes_graph_options()
+@takes_options()
 def export(
     run: RunArgument,
     out: Annotated[

@@ -55,34 +55,26 @@ class RateBySize:
 
 @dataclass(frozen=True)
 class TaskDefaults:
-    """What a kind of fit does where the settings leave it open; the fields are settings."""
+    """What a kind of fit does where the settings leave it open; the fields are settings.
 
-    feature_dropout: RateBySize
-    edge_dropout: RateBySize
-    dropout: RateBySize
-    weight_decay: float
-    lr: float
-    epochs: int
-    context_weight: float
-    init: Literal["svd", "glorot"]
-    class_steps: int
-    guess_weight: float
+    The values are those of an unsupervised fit: without labels contexts are all there is to learn
+    from. They and the tables below were set by trial on Cora and on graphs of about twenty thousand
+    nodes; the runs of those trials are not kept.
+    """
+
+    feature_dropout: RateBySize = RateBySize(0.8, 0.5, 0.2)
+    edge_dropout: RateBySize = RateBySize(0.5, 0.35, 0.1)
+    dropout: RateBySize = RateBySize(0.5, 0.0, 0.5)
+    weight_decay: float = 0.0
+    lr: float = 0.01
+    epochs: int = 80
+    context_weight: float = 1.0
+    init: Literal["svd", "glorot"] = "svd"
+    class_steps: int = 0
+    guess_weight: float = 0.0
 
 
-# These tables were set by trial on Cora and on graphs of about twenty thousand nodes; the runs of
-# those trials are not kept. Without labels contexts are all there is to learn from.
-_EMBED = TaskDefaults(
-    feature_dropout=RateBySize(0.8, 0.5, 0.2),
-    edge_dropout=RateBySize(0.5, 0.35, 0.1),
-    dropout=RateBySize(0.5, 0.0, 0.5),
-    weight_decay=0.0,
-    lr=0.01,
-    epochs=80,
-    context_weight=1.0,
-    init="svd",
-    class_steps=0,
-    guess_weight=0.0,
-)
+_EMBED = TaskDefaults()
 # Labels teach and contexts are an aid; validation labels end the longer training early.
 _CLASSIFY = TaskDefaults(
     feature_dropout=RateBySize(0.7, 0.7, 0.1),
@@ -93,20 +85,14 @@ _CLASSIFY = TaskDefaults(
     epochs=150,
     context_weight=0.2,
     init="glorot",
-    class_steps=0,
-    guess_weight=0.0,
 )
 # Contexts teach what few labels cannot; without them and strong penalties the network learns its
 # handful of labels by heart.
 _FEW_LABELS = TaskDefaults(
-    feature_dropout=RateBySize(0.8, 0.5, 0.2),
     edge_dropout=RateBySize(0.3, 0.35, 0.1),
     dropout=RateBySize(0.7, 0.3, 0.3),
     weight_decay=5e-3,
-    lr=0.01,
     epochs=300,
-    context_weight=1.0,
-    init="svd",
     class_steps=10,
     guess_weight=3.0,
 )

@@ -129,18 +129,17 @@ def fit_graph(
         trained = time.perf_counter()
         status = trainer.fit(resume)
         trained = time.perf_counter() - trained
-        is_classify = config.task == "classify" and graph.labels is not None
-        classes = graph.labels.classes if is_classify and graph.labels is not None else ()
-        is_multi = bool(is_classify and graph.labels is not None and graph.labels.is_multi)
-        encoder = Encoder(model, features, config, classes, is_multi)
+        encoder = _reader(graph, config, model, features)
         if truth is not None and opinions is not None and block is not None:
             said = class_logits(model, trainer.whole())
             encoder.opinions = opinions.weighed(said, inputs.to("cpu"), block, truth)
         if work is not graph:
             # Held-out links only decided when to stop; the result is about the graph as given.
             inputs = features.apply(graph)
-        rates = {"train.lr": (config.train.lr, 0.01)}
-        rates["train.table_lr"] = (config.train.table_lr, 0.1)
+        rates = {
+            "train.lr": (config.train.lr, 0.01),
+            "train.table_lr": (config.train.table_lr, 0.1),
+        }
         result = encoder.read(graph, inputs, ranks).refuse_not_finite(rates).validate()
     notes = collapse_notes(result.groups, config.groups)
     if not graph_access(graph).is_whole:
@@ -151,14 +150,7 @@ def fit_graph(
         "graph": graph_facts(graph),
         "hierarchy": result.metrics,
         "model": encoder.facts(),
-        "training": {
-            "epochs": len(trainer.history),
-            "best_epoch": trainer.best_epoch,
-            "validation": trainer.best_validation,
-            "seconds": trained,
-            "batch": config.train.batch,
-            "context_table": plan.table,
-        },
+        "training": {**_training_facts(trainer, plan), "seconds": trained},
         "cost": {
             "seconds": time.perf_counter() - began,
             "peak_memory_bytes": peak_memory(),
@@ -168,6 +160,27 @@ def fit_graph(
         "versions": library_versions(),
     }
     return Fitted(result, config, encoder, inputs, graph, trainer.history, summary, status)
+
+
+def _training_facts(trainer: Trainer, plan: Plan) -> dict[str, Any]:
+    """Return what the summary says about a finished training, but for how long it took."""
+    return {
+        "epochs": len(trainer.history),
+        "best_epoch": trainer.best_epoch,
+        "validation": trainer.best_validation,
+        "batch": plan.config.train.batch,
+        "context_table": plan.table,
+    }
+
+
+def _reader(
+    graph: Graph, config: ResolvedConfig, model: GraphHAMNet, features: FeatureMap
+) -> Encoder:
+    """Return the network as a reader of graphs, with the classes it predicts, if any."""
+    labels = graph.labels if config.task == "classify" else None
+    if labels is None:
+        return Encoder(model, features, config, (), False)
+    return Encoder(model, features, config, labels.classes, labels.is_multi)
 
 
 def _has_opinions(config: ResolvedConfig, graph: Graph) -> bool:
