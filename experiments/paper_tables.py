@@ -10,6 +10,7 @@ from experiments.published import ABLATION, CLASSIFICATION, LINKS, Printed
 from graphham.evaluate.cells import Record
 from graphham.evaluate.reporting import (
     FOLDED,
+    PAIRED_TEST,
     TITLES,
     compare_groups,
     comparison_tables,
@@ -17,7 +18,7 @@ from graphham.evaluate.reporting import (
     paired_columns,
 )
 from graphham.evaluate.significance import Comparison, holm
-from graphham.evaluate.tables import Column, Spread, Table
+from graphham.evaluate.tables import Column, Spread, Table, text_columns
 
 ABLATIONS = ("graphham-no-lambda", "graphham-no-q", "graphham-no-reg")
 # What the paper may have done; the others are protocols of ours.
@@ -118,16 +119,10 @@ def ablation_table(records: Iterable[Record]) -> Table:
                     }
                 )
     columns = (
-        Column("graph", "graph"),
-        Column("metric", "metric"),
-        Column("without", "without"),
-        Column("paper", "paper"),
+        *text_columns("graph", "metric", "without", "paper"),
         Column("change", "ours", "change"),
         Column("stars", "stars"),
-        Column("p_plain", "p", "p"),
-        Column("p_corrected", "p corr.", "p"),
-        Column("p_holm", "p Holm", "p"),
-        Column("effect", "d", "effect"),
+        *PAIRED_TEST,
         Column("wins", "better without"),
     )
     note = (

@@ -24,7 +24,7 @@ from graphham.evaluate.reporting import (
     select,
 )
 from graphham.evaluate.splits import PROTOCOLS
-from graphham.evaluate.tables import Column, Table, join_markdown
+from graphham.evaluate.tables import Column, Table, join_markdown, text_columns
 from graphham.system.atomic import write_bytes
 
 OURS = "graphham"
@@ -163,9 +163,7 @@ def _goals(records: Mapping[str, Record]) -> str:
     if not rows:
         return ""
     columns = (
-        Column("graph", "graph"),
-        Column("protocol", "protocol"),
-        Column("metric", "metric"),
+        *text_columns("graph", "protocol", "metric"),
         Column("goal", "goal", "score"),
         Column("ours", "graphham", "score"),
         Column("gap", "difference", "change"),
@@ -200,10 +198,7 @@ def _losses(records: Mapping[str, Record]) -> str:
                         }
                     )
     columns = (
-        Column("graph", "graph"),
-        Column("protocol", "protocol"),
-        Column("metric", "metric"),
-        Column("rival", "rival"),
+        *text_columns("graph", "protocol", "metric", "rival"),
         Column("ahead", "ahead by", "change"),
         Column("p", "p", "p"),
         Column("count", "n", "count"),
@@ -248,10 +243,7 @@ def _metric_table(records: list[Record], name: str) -> Table:
         for metric in next(iter(group.records.values()), {}).get("metrics", {})
     ]  # fmt: skip
     columns = (
-        Column("graph", "graph"),
-        Column("protocol", "protocol"),
-        Column("method", "method"),
-        Column("metric", "metric"),
+        *text_columns("graph", "protocol", "method", "metric"),
         Column("value", "mean", "score"),
         Column("count", "n", "count"),
     )
@@ -268,9 +260,7 @@ def _stability_table(records: list[Record]) -> Table:
                 {"graph": graph, "method": method, "level": level, **scores, "count": len(group)}
             )
     columns = (
-        Column("graph", "graph"),
-        Column("method", "method"),
-        Column("level", "level"),
+        *text_columns("graph", "method", "level"),
         Column("nmi", "NMI", "score"),
         Column("ari", "ARI", "score"),
         Column("count", "seeds", "count"),

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from graphham.evaluate.cells import Record
 from graphham.evaluate.reporting import Groups, compare_groups, group_records
 from graphham.evaluate.significance import Comparison, holm
-from graphham.evaluate.tables import Column, Table
+from graphham.evaluate.tables import Column, Table, text_columns
 
 # What is taken away, or put in the place of the network: the column, and the words for it.
 _PARTS = {
@@ -70,8 +70,7 @@ def _table(groups: Groups, cases: list[tuple[str, str]], metric: str) -> tuple[T
         row["count"] = len(groups[graph, protocol, "graphham"].values(metric))
         rows.append(row)
     columns = (
-        Column("graph", "graph"),
-        Column("protocol", "protocol"),
+        *text_columns("graph", "protocol"),
         *(Column(name, words) for name, words in _PARTS.values()),
         Column("count", "n", "count"),
     )

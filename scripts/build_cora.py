@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 
@@ -23,7 +24,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import scipy.sparse as sp
 
-from graphham.datasets import DatasetInfo, planetoid
+from graphham.datasets import dataset_info, planetoid
 from graphham.graph.graph import Graph, build_graph
 
 WHEEL = "graphdatascience"
@@ -38,19 +39,7 @@ SUBJECTS = (
     "Genetic Algorithms",
     "Case Based",
 )
-PLANETOID = DatasetInfo(
-    name="cora",
-    title="",
-    format="planetoid",
-    folder="Cora",
-    prefix="cora",
-    nodes=2708,
-    edges=5278,
-    classes=7,
-    features="",
-    source="planetoid",
-    licence="",
-)
+PLANETOID = replace(dataset_info("cora"), format="planetoid", folder="Cora", prefix="cora")
 
 
 def read_wheel() -> tuple[Graph, np.ndarray, np.ndarray, int, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from docs_results import ROOT, Metrics, mean_sd, read_metrics, table, values
@@ -11,6 +12,20 @@ PLANTED = {
     "tree-70-20-10": "70 / 20 / 10",
     "tree-50-33-17": "50 / 33 / 17",
     "tree-40-30-30": "40 / 30 / 30",
+}
+# What was done on Cora, line by line.
+CORA = {
+    "embed": ["Unsupervised, whole graph, groups 16 and 7, five seeds (`embed`):"],
+    "classify": [
+        "Five stratified folds of three split seeds, 15 fits (`classify`). The whole graph is",
+        "seen, the labels of the test fold never; a tenth of the training labels decides early",
+        "stopping. Groups 17 and 7:",
+    ],
+    "links": [
+        "Held-out links, four splits (`links`): a fifth of the edges is tested, a twentieth is",
+        "set aside, neither is seen. Cosine of layer-1 vectors; each test edge against 20",
+        "non-neighbours of its source; AUC over all pairs together, MRR of the rank among 21:",
+    ],
 }
 
 
@@ -45,13 +60,18 @@ def build() -> str:
     return "\n".join(lines)
 
 
+def planted_cells() -> Iterator[tuple[str, list[Metrics]]]:
+    """Yield the title and the cells of each planted graph that was measured."""
+    for name, title in PLANTED.items():
+        cells = read_metrics("core", name, "truth")
+        if cells is not None:
+            yield title, cells
+
+
 def planted_section() -> list[str]:
     """Return the planted table and how to read it."""
     rows = []
-    for name, title in PLANTED.items():
-        cells = read_metrics("core", name, "truth")
-        if cells is None:
-            continue
+    for title, cells in planted_cells():
         for level in ("fine", "coarse"):
             best = best_smoothing(cells, level)
             rows.append(
@@ -82,50 +102,34 @@ def planted_section() -> list[str]:
 
 def cora_section() -> list[str]:
     """Return the Cora tables and their protocols."""
-    lines: list[str] = []
-    embed = read_metrics("core", "cora", "embed")
-    if embed is not None:
-        lines += [
-            "Unsupervised, whole graph, groups 16 and 7, five seeds (`embed`):",
-            "",
-            *table(["number", "value"], [*group_rows(embed)]),
-            "",
-        ]
-    classify = read_metrics("core", "cora", "classify")
-    if classify is not None:
-        lines += [
-            "Five stratified folds of three split seeds, 15 fits (`classify`). The whole graph is",
-            "seen, the labels of the test fold never; a tenth of the training labels decides early",
-            "stopping. Groups 17 and 7:",
-            "",
-            *table(
-                ["number", "value"],
-                [
-                    ["accuracy", mean_sd(classify, "accuracy")],
-                    ["NMI of level 2 with labels, test nodes", mean_sd(classify, "nmi_2_test")],
-                    *group_rows(classify)[:-2],
-                ],
-            ),
-            "",
-        ]
-    links = read_metrics("core", "cora", "links")
-    if links is not None:
-        lines += [
-            "Held-out links, four splits (`links`): a fifth of the edges is tested, a twentieth is",
-            "set aside, neither is seen. Cosine of layer-1 vectors; each test edge against 20",
-            "non-neighbours of its source; AUC over all pairs together, MRR of the rank among 21:",
-            "",
-            *table(
-                ["number", "value"],
-                [
-                    ["AUC", mean_sd(links, "auc")],
-                    ["MRR", mean_sd(links, "mrr")],
-                    *group_rows(links),
-                ],
-            ),
-            "",
-        ]
+    lines = [
+        *cora_part("embed", group_rows),
+        *cora_part(
+            "classify",
+            lambda cells: [
+                ["accuracy", mean_sd(cells, "accuracy")],
+                ["NMI of level 2 with labels, test nodes", mean_sd(cells, "nmi_2_test")],
+                *group_rows(cells)[:-2],
+            ],
+        ),
+        *cora_part(
+            "links",
+            lambda cells: [
+                ["AUC", mean_sd(cells, "auc")],
+                ["MRR", mean_sd(cells, "mrr")],
+                *group_rows(cells),
+            ],
+        ),
+    ]
     return lines[:-1]
+
+
+def cora_part(task: str, rows: Callable[[list[Metrics]], list[list[str]]]) -> list[str]:
+    """Return a protocol on Cora and its table, or nothing where it was not measured."""
+    cells = read_metrics("core", "cora", task)
+    if cells is None:
+        return []
+    return [*CORA[task], "", *table(["number", "value"], rows(cells)), ""]
 
 
 def group_rows(cells: list[Metrics]) -> list[list[str]]:

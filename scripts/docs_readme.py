@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from docs_core import PLANTED, best_smoothing
+from docs_core import best_smoothing, planted_cells
 from docs_results import ROOT, mean_sd, read_metrics, table, values
 
 PATH = ROOT / "README.md"
@@ -47,10 +47,7 @@ def section() -> list[str]:
 def planted() -> list[str]:
     """Return the planted table, one row per difficulty."""
     rows = []
-    for name, title in PLANTED.items():
-        cells = read_metrics("core", name, "truth")
-        if cells is None:
-            continue
+    for title, cells in planted_cells():
         columns = [("fine", "coarse"), ("louvain_fine", "louvain_coarse")]
         columns.append(
             (

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from graphham.evaluate.candidates import uniform_queries
+from graphham.evaluate.classify import Measurement
 from graphham.evaluate.links import as_pairs, measure_links
 from graphham.evaluate.splits import edge_split
 from graphham.methods.registry import load_method, make_method
@@ -15,7 +16,7 @@ from tests.evaluate.spy import GRAPH, SEEN
 
 @pytest.mark.parametrize("hard", [False, True])
 def test_test_edges_are_hidden(spy: None, hard: bool) -> None:
-    record, _ = measure_links(GRAPH, "spy", seed=2, fold=1, hard=hard)
+    record, _ = measure_links(GRAPH, Measurement("spy", seed=2, fold=1), hard=hard)
     split = edge_split(GRAPH, seed=2, fold=1)
     for source, target in np.concatenate([split.test, split.validation]).tolist():
         assert target not in SEEN[0].neighbors(source)
@@ -30,8 +31,9 @@ def test_test_edges_are_hidden(spy: None, hard: bool) -> None:
 def test_link_score_learns_from_held_out_links_only(tmp_path: Path) -> None:
     settings = {"epochs": 4, "groups": [6, 2], "dim": 16}
     kept = tmp_path / "run"
-    record, _ = measure_links(GRAPH, "graphham", settings=settings, keep=kept)
-    plain, _ = measure_links(GRAPH, "graphham", settings={**settings, "link_score": "cosine"})
+    record, _ = measure_links(GRAPH, Measurement("graphham", settings=settings, keep=kept))
+    cosine = {**settings, "link_score": "cosine"}
+    plain, _ = measure_links(GRAPH, Measurement("graphham", settings=cosine))
     assert record["validation"] > plain["validation"]
     split = edge_split(GRAPH)
     key = derive_key(0, "link queries", "validation", 0)
@@ -46,7 +48,7 @@ def test_link_score_learns_from_held_out_links_only(tmp_path: Path) -> None:
 
 
 def test_hard_negatives_are_harder() -> None:
-    near, _ = measure_links(GRAPH, "adamic-adar", seed=3)
-    hard, _ = measure_links(GRAPH, "adamic-adar", seed=3, hard=True)
+    near, _ = measure_links(GRAPH, Measurement("adamic-adar", seed=3))
+    hard, _ = measure_links(GRAPH, Measurement("adamic-adar", seed=3), hard=True)
     assert near["metrics"]["auc"] > 0.55
     assert hard["metrics"]["auc"] < near["metrics"]["auc"] - 0.1

@@ -8,10 +8,15 @@ import scipy.sparse as sp
 
 from graphham.config.resolved import read_resolved
 from graphham.config.settings import make_config
+from graphham.parallel.ranks import ALONE
 from graphham.training.plan import graph_facts, plan_fit
 from tests.reference.graphs import planted, small_config, with_features, without_features
 
 GRAPH = planted().graph
+
+
+def facts_of(graph, settings):
+    return graph_facts(graph, make_config(settings), None, None, ALONE)
 
 
 @pytest.mark.parametrize("task", ["embed", "classify"])
@@ -33,14 +38,14 @@ def test_samples_are_announced():
 
 
 def test_facts_are_those_of_the_graph():
-    facts = graph_facts(GRAPH, make_config({"task": "classify"}))
+    facts = facts_of(GRAPH, {"task": "classify"})
     assert (facts.num_nodes, facts.num_stored) == (180, GRAPH.num_stored)
     assert (facts.num_features, facts.num_feature_values) == (60, GRAPH.features.nnz)
     assert facts.is_sparse
     assert facts.num_classes == 6
-    dense = graph_facts(with_features(GRAPH, GRAPH.features.toarray()), make_config({}))
+    dense = facts_of(with_features(GRAPH, GRAPH.features.toarray()), {})
     assert (dense.num_features, dense.is_sparse, dense.num_feature_values) == (60, False, 0)
-    assert graph_facts(without_features(GRAPH), make_config({})).num_features == 0
+    assert facts_of(without_features(GRAPH), {}).num_features == 0
 
 
 def test_the_scaling_follows_the_kind_of_features():

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,19 +27,39 @@ Record = dict[str, Any]
 Arrays = dict[str, npt.NDArray[Any]]
 
 
+@dataclass(frozen=True)
+class Measurement:
+    """What is measured on one split of a graph, whatever the task.
+
+    Args:
+        method: Name in the registry.
+        seed: Of the split and of all other draws, the method's own among them.
+        fold: Which fold is tested.
+        folds: Number of folds.
+        budget: Settings to choose among on what is held out for validation.
+        settings: Settings of the method that are not up for choice.
+        keep: Folder to save the fitted method in, which must not exist.
+        fits: Fits that other measurements on this graph have made and may make use of.
+    """
+
+    method: str
+    seed: int = 0
+    fold: int = 0
+    folds: int = 5
+    budget: int = 1
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    keep: Path | None = None
+    fits: Fits | None = None
+
+    def choose(
+        self, task: str, fit: Callable[[Method], Method], validate: Callable[[Method], float]
+    ) -> Choice:
+        """Return the method with the best of its settings; see :func:`choose`."""
+        return choose(self.method, task, self.seed, self.budget, self.settings, fit, validate)
+
+
 def measure_classification(
-    graph: Graph,
-    method: str,
-    *,
-    protocol: str = "folds",
-    seed: int = 0,
-    fold: int = 0,
-    folds: int = 5,
-    budget: int = 1,
-    settings: Mapping[str, Any] | None = None,
-    keep: Path | None = None,
-    stratified: bool = True,
-    fits: Fits | None = None,
+    graph: Graph, what: Measurement, *, protocol: str = "folds", stratified: bool = True
 ) -> tuple[Record, Arrays]:
     """Fit a method on the training nodes of one split and score it on the test nodes.
 
@@ -46,21 +67,16 @@ def measure_classification(
 
     Args:
         graph: A graph with labels.
-        method: Name in the registry.
+        what: The method, its budget, and which fold of which split it is tested on.
         protocol: See :data:`graphham.evaluate.splits.PROTOCOLS`.
-        seed: Of the split and of the method's own draws.
-        fold: Which fold is tested.
-        folds: Number of folds.
-        budget: Settings to choose among on the validation nodes.
-        settings: Settings of the method that are not up for choice.
-        keep: Folder to save the fitted method in, which must not exist.
         stratified: Whether folds keep the shares of the classes.
-        fits: Fits that other splits of this graph have made and may make use of.
 
     Returns:
         What goes into the cell's JSON, and the groups found, if any.
     """
-    split = node_split(graph, protocol, seed=seed, fold=fold, folds=folds, stratified=stratified)
+    split = node_split(
+        graph, protocol, seed=what.seed, fold=what.fold, folds=what.folds, stratified=stratified
+    )
     whole = as_separate_labels(graph) if protocol == "folds_sigmoid" else graph
     shown = hide_labels(whole, split.test)
     assert whole.labels is not None
@@ -70,7 +86,7 @@ def measure_classification(
 
     def fit(candidate: Method) -> Method:
         nonlocal spared
-        method, saved = classified(candidate, shown, split.train, split.validation, fits)
+        method, saved = classified(candidate, shown, split.train, split.validation, what.fits)
         spared += saved
         return method
 
@@ -78,7 +94,7 @@ def measure_classification(
         found = _score(candidate, labels, split.validation, protocol)
         return float(found["micro_f1"] if "micro_f1" in found else found["accuracy"])
 
-    chosen = choose(method, "classify", seed, budget, settings or {}, fit, validate)
+    chosen = what.choose("classify", fit, validate)
     metrics = _score(chosen.method, labels, split.test, protocol)
     alone = getattr(chosen.method, "network_scores_", None)
     if alone is not None and labels.codes is not None:
@@ -89,7 +105,7 @@ def measure_classification(
         **choice_record(chosen, spared),
         "split": _split_facts(split),
     }
-    return with_hierarchy(record, chosen.method, graph.labels, split.test, keep)
+    return with_hierarchy(record, chosen.method, graph.labels, split.test, what.keep)
 
 
 def with_hierarchy(

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from graphham.evaluate.candidates import NEGATIVES, hard_queries, uniform_queries
-from graphham.evaluate.classify import Arrays, Record, choice_record, with_hierarchy
-from graphham.evaluate.fit_cache import Fits, embedded
+from graphham.evaluate.classify import (
+    Arrays,
+    Measurement,
+    Record,
+    choice_record,
+    with_hierarchy,
+)
+from graphham.evaluate.fit_cache import embedded
 from graphham.evaluate.metrics import link_metrics
 from graphham.evaluate.splits import EdgeSplit, edge_split
-from graphham.evaluate.tuning import choose
 from graphham.graph.graph import Graph
 from graphham.sampling.keys import derive_key
 
@@ -26,18 +29,7 @@ _QUERIES_AT_ONCE = 1 << 13
 
 
 def measure_links(
-    graph: Graph,
-    method: str,
-    *,
-    hard: bool = False,
-    seed: int = 0,
-    fold: int = 0,
-    folds: int = 5,
-    budget: int = 1,
-    settings: Mapping[str, Any] | None = None,
-    keep: Path | None = None,
-    negatives: int = NEGATIVES,
-    fits: Fits | None = None,
+    graph: Graph, what: Measurement, *, hard: bool = False, negatives: int = NEGATIVES
 ) -> tuple[Record, Arrays]:
     """Fit a method on a graph that lacks the test edges and rank each of them among non-links.
 
@@ -47,24 +39,17 @@ def measure_links(
 
     Args:
         graph: The whole graph.
-        method: Name in the registry.
+        what: The method, its budget, and which fold of the edges it is tested on.
         hard: Rank against the likeliest non-neighbours instead of random ones.
-        seed: Of the folds, the negatives and the method's own draws.
-        fold: Which fold is tested.
-        folds: Number of folds.
-        budget: Settings to choose among.
-        settings: Settings of the method that are not up for choice.
-        keep: Folder to save the fitted method in, which must not exist.
         negatives: Non-neighbours per test edge.
-        fits: Fits to the same fold, made for other negatives.
 
     Returns:
         What goes into the cell's JSON, and the groups found, if any.
     """
-    split = edge_split(graph, seed=seed, fold=fold, folds=folds)
+    split = edge_split(graph, seed=what.seed, fold=what.fold, folds=what.folds)
 
     def questions(edges: Rows, purpose: str) -> Rows:
-        key = derive_key(seed, "link queries", purpose, fold)
+        key = derive_key(what.seed, "link queries", purpose, what.fold)
         if hard:
             return hard_queries(graph, split.graph, edges, key, negatives)
         return uniform_queries(graph, edges, key, negatives)
@@ -76,7 +61,7 @@ def measure_links(
 
     def fit(candidate: Method) -> Method:
         nonlocal spared
-        method, saved = embedded(candidate, split.graph, fits)
+        method, saved = embedded(candidate, split.graph, what.fits)
         spared += saved
         learned = method.learn_links(*as_pairs(asked))
         if learned is not method:
@@ -87,7 +72,7 @@ def measure_links(
         found = link_metrics(score_queries(candidate, asked))
         return (found["auc"] + found["mrr"]) / 2
 
-    chosen = choose(method, "links", seed, budget, settings or {}, fit, validate)
+    chosen = what.choose("links", fit, validate)
     tested = questions(split.test, "test")
     metrics = link_metrics(score_queries(chosen.method, tested))
     if id(chosen.method) in unlearned:
@@ -99,7 +84,7 @@ def measure_links(
         **choice_record(chosen, spared),
         "split": {**_split_facts(split), "queries": len(tested), "negatives": negatives},
     }
-    return with_hierarchy(record, chosen.method, graph.labels, None, keep)
+    return with_hierarchy(record, chosen.method, graph.labels, None, what.keep)
 
 
 def _split_facts(split: EdgeSplit) -> Record:

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphham.evaluate.cells import Cell, Record
 from graphham.evaluate.significance import Comparison, compare, holm
-from graphham.evaluate.tables import Column, Spread, Table
+from graphham.evaluate.tables import Column, Spread, Table, text_columns
 
 TITLES = {
     "accuracy": "accuracy",
@@ -25,6 +25,13 @@ TITLES = {
     "auc_alone": "AUC, vectors alone",
     "mrr_alone": "MRR, vectors alone",
 }
+# How a paired test is shown, beside the change it is about.
+PAIRED_TEST = (
+    Column("p_plain", "p", "p"),
+    Column("p_corrected", "p corr.", "p"),
+    Column("p_holm", "p Holm", "p"),
+    Column("effect", "d", "effect"),
+)
 MAIN_METRICS = {"classify": ("accuracy", "macro_f1"), "links": ("auc", "mrr")}
 PROTOCOL_TITLES = {
     "public_split": "public split",
@@ -134,10 +141,7 @@ def _comparison_table(
         Column("method", "method"),
         *(Column(metric, TITLES[metric], "score") for metric in metrics),
         Column("change", f"{TITLES[main]} − {base}", "change"),
-        Column("p_plain", "p", "p"),
-        Column("p_corrected", "p corr.", "p"),
-        Column("p_holm", "p Holm", "p"),
-        Column("effect", "d", "effect"),
+        *PAIRED_TEST,
         Column("count", "n", "count"),
         Column("seconds", "s / fit", "seconds"),
     )
@@ -226,9 +230,7 @@ def link_detail_table(records: Iterable[Record]) -> Table:
                 }
             )
     columns = (
-        Column("graph", "graph"),
-        Column("negatives", "negatives"),
-        Column("method", "method"),
+        *text_columns("graph", "negatives", "method"),
         *(Column(name, TITLES[name], "score") for name in names),
         Column("scale", "scale", "count"),
     )
@@ -280,9 +282,7 @@ def hierarchy_table(records: Iterable[Record], part: str, title: str) -> Table:
         )
     used = [(n, t) for n, t in names if any(row.get(n) is not None for row in rows)]
     columns = (
-        Column("graph", "graph"),
-        Column("protocol", "protocol"),
-        Column("method", "method"),
+        *text_columns("graph", "protocol", "method"),
         *(Column(name, text, "score") for name, text in used),
         Column("count", "n", "count"),
     )

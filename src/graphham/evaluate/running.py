@@ -49,26 +49,20 @@ def measure(
         fits: Fits of the cell's group that need not be made again.
     """
     graph = load_graph(cell.graph) if graph is None else graph
-    common: dict[str, Any] = {
-        "seed": cell.seed,
-        "fold": cell.fold,
-        "folds": cell.folds,
-        "budget": cell.budget,
-        "settings": cell.settings,
-        "keep": None,
-        "fits": fits,
-    }
-    if keep and place is not None:
-        common["keep"] = place / "run"
-        remove_folder(place / "run")  # left by a process that died before the record was written
-    if cell.kind == "classify":
-        from graphham.evaluate.classify import measure_classification
+    saved = place / "run" if keep and place is not None else None
+    if saved is not None:
+        remove_folder(saved)  # left by a process that died before the record was written
+    from graphham.evaluate.classify import Measurement, measure_classification
 
-        return measure_classification(graph, cell.method, protocol=cell.protocol, **common)
+    what = Measurement(
+        cell.method, cell.seed, cell.fold, cell.folds, cell.budget, cell.settings, saved, fits
+    )
+    if cell.kind == "classify":
+        return measure_classification(graph, what, protocol=cell.protocol)
     if cell.kind == "links":
         from graphham.evaluate.links import measure_links
 
-        return measure_links(graph, cell.method, hard=cell.protocol == "hard", **common)
+        return measure_links(graph, what, hard=cell.protocol == "hard")
     raise InputError(f"there is no kind of cell {cell.kind!r}")
 
 

@@ -39,6 +39,11 @@ class Column:
     kind: Kind = "text"
 
 
+def text_columns(*keys: str) -> tuple[Column, ...]:
+    """Return columns of text whose heads are their keys."""
+    return tuple(Column(key, key) for key in keys)
+
+
 @dataclass(frozen=True)
 class Table:
     """Rows under a title.

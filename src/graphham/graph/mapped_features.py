@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from graphham.system.buffers import LENT, Floats
-from graphham.system.jit import Array, frozen, jit, prefetch
+from graphham.system.jit import Array, frozen, inlined, jit, prefetch
 
 # Tables that take more than this as float32 stay where they are.
 KEPT_BYTES = 256 << 20
@@ -165,15 +165,21 @@ def _gram_directions(gram: npt.NDArray[np.float64], dim: int) -> Floats:
     return np.ascontiguousarray(lead * np.where(top < 0, -1.0, 1.0), dtype=np.float32)
 
 
+@inlined
+def _fetch_ahead(table: Array, chosen: Array, r: int, count: int, width: int) -> None:
+    """Ask for the row that the loop over ``chosen`` reaches in a while."""
+    if r + _AHEAD < count:
+        base = chosen[r + _AHEAD] * width
+        for line in range(0, width, 16):
+            prefetch(table, base + line)
+        prefetch(table, base + width - 1)
+
+
 @jit
 def _gather_scaled(raw: Array, chosen: Array, shift: Array, factor: Array, out: Array) -> None:
     count, width = out.shape
     for r in range(count):
-        if r + _AHEAD < count:
-            base = chosen[r + _AHEAD] * width
-            for line in range(0, width, 16):
-                prefetch(raw, base + line)
-            prefetch(raw, base + width - 1)
+        _fetch_ahead(raw, chosen, r, count, width)
         row = chosen[r]
         for d in range(width):
             out[r, d] = (raw[row, d] - shift[d]) * factor[d]
@@ -183,11 +189,7 @@ def _gather_scaled(raw: Array, chosen: Array, shift: Array, factor: Array, out: 
 def _gather(table: Array, chosen: Array, out: Array) -> None:
     count, width = out.shape
     for r in range(count):
-        if r + _AHEAD < count:
-            base = chosen[r + _AHEAD] * width
-            for line in range(0, width, 16):
-                prefetch(table, base + line)
-            prefetch(table, base + width - 1)
+        _fetch_ahead(table, chosen, r, count, width)
         row = chosen[r]
         for d in range(width):
             out[r, d] = table[row, d]

@@ -291,30 +291,9 @@ class _Attend(torch.autograd.Function):
         )
 
 
-def _by_source(
-    block: Block,
-    values: Array,
-    vectors: Array,
-    scale: Array,
-    weights: Array,
-    grad: Array,
-    inner: bool,
-    grad_scores: Array,
-    out: Array,
-) -> None:
-    kernels.source_backward(
-        block.t_indptr,
-        block.t_targets,
-        block.t_edges,
-        values,
-        vectors,
-        scale,
-        weights,
-        grad,
-        inner,
-        grad_scores,
-        out,
-    )
+def _by_source(block: Block, *passed: Any) -> None:
+    """Run the pass by source over a block; what it takes besides is passed on."""
+    kernels.source_backward(block.t_indptr, block.t_targets, block.t_edges, *passed)
 
 
 def _new(*shape: int) -> Array:

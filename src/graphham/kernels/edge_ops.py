@@ -17,6 +17,7 @@ from torch.autograd.function import once_differentiable
 from graphham.errors import InputError
 from graphham.kernels import edge_loops as kernels
 from graphham.kernels import reference
+from graphham.kernels.row_softmax import RowSoftmax
 from graphham.system.jit import Array, frozen
 from graphham.system.tensors import new_tensor, readable, runs_reference
 
@@ -38,9 +39,7 @@ def edge_scores(left: Tensor, right: Tensor, block: Block, slope: float = 0.2) -
     Returns:
         ``(num_edges, heads)`` LeakyReLU(left_i + right_j).
     """
-    check_rows("left", left, block.num_targets, 2)
-    check_rows("right", right, block.num_sources, 2)
-    _samecheck_rows("left", left, "right", right)
+    _check_ends(left, right, block)
     if slope < 0:
         raise InputError(f"the slope of the LeakyReLU must not be negative, got {slope}")
     if runs_reference(left, right):
@@ -59,9 +58,7 @@ def edge_dot(left: Tensor, right: Tensor, block: Block) -> Tensor:
     Returns:
         ``(num_edges,)`` dot products; nothing of size edges x dim is made.
     """
-    check_rows("left", left, block.num_targets, 2)
-    check_rows("right", right, block.num_sources, 2)
-    _samecheck_rows("left", left, "right", right)
+    _check_ends(left, right, block)
     if runs_reference(left, right):
         return reference.edge_dot(left, right, block)
     return _called(_EdgeDot, left, right, block)
@@ -190,24 +187,14 @@ class _EdgeDot(torch.autograd.Function):
         return grad_left, grad_right, None
 
 
-class _EdgeSoftmax(torch.autograd.Function):
+class _EdgeSoftmax(RowSoftmax):
     @staticmethod
     def forward(ctx: Any, logits: Tensor, block: Block) -> Tensor:
-        out = new_tensor(*logits.shape)
-        kernels.softmax_forward(block.indptr, readable(logits), out.numpy())
-        ctx.block = block
-        ctx.save_for_backward(out)
-        return out
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        (probabilities,) = ctx.saved_tensors
-        out = new_tensor(*grad.shape)
-        kernels.softmax_backward(
-            ctx.block.indptr, readable(probabilities), readable(grad), out.numpy()
+        out, indptr = new_tensor(*logits.shape), block.indptr
+        kernels.softmax_forward(indptr, readable(logits), out.numpy())
+        return RowSoftmax.keep(
+            ctx, out, lambda z, grad, to: kernels.softmax_backward(indptr, z, grad, to)
         )
-        return out, None
 
 
 class _Aggregate(torch.autograd.Function):
@@ -268,6 +255,12 @@ def check_rows(name: str, tensor: Tensor, rows: int, dims: int) -> None:
         )
     if not tensor.is_floating_point():
         raise InputError(f"{name} must hold floating-point numbers, got {tensor.dtype}")
+
+
+def _check_ends(left: Tensor, right: Tensor, block: Block) -> None:
+    check_rows("left", left, block.num_targets, 2)
+    check_rows("right", right, block.num_sources, 2)
+    _samecheck_rows("left", left, "right", right)
 
 
 def _samecheck_rows(name: str, one: Tensor, other_name: str, other: Tensor) -> None:

@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from graphham.kernels import group_loops as kernels
+from graphham.kernels.row_softmax import RowSoftmax
 from graphham.system.jit import Array, frozen
 from graphham.system.tensors import new_tensor, readable
 
@@ -92,23 +93,15 @@ def use_losses(
     return out
 
 
-class _Relax(torch.autograd.Function):
+class _Relax(RowSoftmax):
     @staticmethod
     def forward(ctx: Any, affinity: Tensor, noise: Tensor | None, tau: float) -> Tensor:
-        out = new_tensor(*affinity.shape)
+        out, sharpness = new_tensor(*affinity.shape), np.float32(1 / tau)
         held = readable(affinity if noise is None else affinity + noise)
-        kernels.softmax(held, np.float32(1 / tau), out.numpy())
-        ctx.tau = tau
-        ctx.save_for_backward(out)
-        return out
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        (z,) = ctx.saved_tensors
-        out = new_tensor(*grad.shape)
-        kernels.softmax_back(readable(z), readable(grad), np.float32(1 / ctx.tau), out.numpy())
-        return out, None, None
+        kernels.softmax(held, sharpness, out.numpy())
+        return RowSoftmax.keep(
+            ctx, out, lambda z, grad, to: kernels.softmax_back(z, grad, sharpness, to)
+        )
 
 
 class _Evidence(torch.autograd.Function):
@@ -189,15 +182,8 @@ class _Climb(torch.autograd.Function):
     def backward(ctx: Any, grad_joint: Tensor, grad_share: Tensor) -> tuple[Tensor | None, ...]:
         powers, share, parent = ctx.saved_tensors
         grad_up, grad_target = new_tensor(*share.shape), new_tensor(*powers.shape)
-        kernels.climb_back(
-            readable(powers),
-            readable(share),
-            readable(parent),
-            readable(grad_joint),
-            readable(grad_share),
-            grad_up.numpy(),
-            grad_target.numpy(),
-        )
+        read = [readable(x) for x in (powers, share, parent, grad_joint, grad_share)]
+        kernels.climb_back(*[*read, grad_up.numpy(), grad_target.numpy()])
         return grad_up, grad_target, None
 
 
@@ -214,14 +200,8 @@ class _Descend(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         above, share, parent = ctx.saved_tensors
         grad_above, grad_share = new_tensor(*above.shape), new_tensor(*share.shape)
-        kernels.descend_back(
-            readable(above),
-            readable(share),
-            readable(parent),
-            readable(grad),
-            grad_above.numpy(),
-            grad_share.numpy(),
-        )
+        read = [readable(x) for x in (above, share, parent, grad)]
+        kernels.descend_back(*[*read, grad_above.numpy(), grad_share.numpy()])
         return grad_above, grad_share, None
 
 

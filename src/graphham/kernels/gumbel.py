@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from graphham.kernels.row_softmax import RowSoftmax
 from graphham.sampling.random_stream import Source, uniform
 from graphham.system.jit import Array, exp_below_zero, inlined, jit, log_positive
 from graphham.system.tensors import new_tensor, readable, runs_reference
@@ -58,22 +58,12 @@ def key_words(key: int) -> tuple[Any, Any]:
     return np.uint32(key & 0xFFFFFFFF), np.uint32((key >> 32) & 0xFFFFFFFF)
 
 
-class _GumbelSoftmax(torch.autograd.Function):
+class _GumbelSoftmax(RowSoftmax):
     @staticmethod
     def forward(ctx: Any, affinity: Tensor, tau: float, key: int) -> Tensor:
         out = new_tensor(*affinity.shape)
         _draw(readable(affinity), *key_words(key), 1.0 / tau, out.numpy())
-        ctx.tau = tau
-        ctx.save_for_backward(out)
-        return out
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        (z,) = ctx.saved_tensors
-        out = new_tensor(*z.shape)
-        _back(readable(z), readable(grad), 1.0 / ctx.tau, out.numpy())
-        return out, None, None
+        return RowSoftmax.keep(ctx, out, lambda z, grad, to: _back(z, grad, 1.0 / tau, to))
 
 
 @inlined

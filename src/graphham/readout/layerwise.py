@@ -282,26 +282,8 @@ class _Fused:
         """Return ``(last - first, out_dim)`` sums over all neighbours; fill in ``gap``."""
         layer = self.layer
         z = torch.from_numpy(self.rows[first:last, self.width :])
-        pulled = np.zeros((last - first, 0), dtype=np.float32)
-        if layer.pair_score is not None:
-            pulled = (z @ layer.pair_score).numpy()
         out = torch.empty(last - first, layer.heads, layer.out_dim)
-        if layer.group_score == "additive":
-            attend_additive(
-                whole.indptr,
-                whole.indices,
-                first,
-                last,
-                whole.model.settings.self_edge,
-                frozen(self.rows),
-                frozen(self.right),
-                frozen(self.left[first:last]),
-                layer.slope,
-                out.numpy(),
-                gap,
-            )
-            return out.mean(dim=1)
-        attend(
+        read = (
             whole.indptr,
             whole.indices,
             first,
@@ -310,11 +292,14 @@ class _Fused:
             frozen(self.rows),
             frozen(self.right),
             frozen(self.left[first:last]),
-            frozen(pulled),
-            layer.slope,
-            out.numpy(),
-            gap,
         )
+        if layer.group_score == "additive":
+            attend_additive(*read, layer.slope, out.numpy(), gap)
+            return out.mean(dim=1)
+        pulled = np.zeros((last - first, 0), dtype=np.float32)
+        if layer.pair_score is not None:
+            pulled = (z @ layer.pair_score).numpy()
+        attend(*read, frozen(pulled), layer.slope, out.numpy(), gap)
         return out.mean(dim=1)
 
 

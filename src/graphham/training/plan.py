@@ -88,11 +88,7 @@ def plan_fit(
 
 
 def graph_facts(
-    graph: Graph,
-    settings: RunConfig,
-    train_rows: Any = None,
-    validation_rows: Any = None,
-    ranks: Ranks = ALONE,
+    graph: Graph, settings: RunConfig, train_rows: Any, validation_rows: Any, ranks: Ranks
 ) -> GraphFacts:
     """Measure what :func:`graphham.config.resolve.resolve` has to know.
 
