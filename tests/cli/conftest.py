@@ -12,6 +12,8 @@ import pytest
 
 from graphham.cli import main
 from graphham.graph.planted import PlantedGraph, planted_hierarchy
+from graphham.results.run_writer import Run, start_run
+from tests.outputs import make_graph, make_result
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,11 @@ def contents(folder: Path) -> dict[str, bytes | None]:
     }
 
 
+def graph_options(folder: Path) -> list[str]:
+    """Name the edges and features that ``write_files`` wrote."""
+    return [str(folder / "edges.csv"), "--features", str(folder / "features.csv")]
+
+
 def write_files(planted: PlantedGraph, folder: Path) -> None:
     """Write a graph the way users have it: edges.csv and nodes.csv, with ids of their own."""
     graph = planted.graph
@@ -86,6 +93,13 @@ def write_files(planted: PlantedGraph, folder: Path) -> None:
     (folder / "nodes.csv").write_text("\n".join([head, *rows]) + "\n")
     features = [",".join(p for i, p in enumerate(r.split(",")) if i != 1) for r in [head, *rows]]
     (folder / "features.csv").write_text("\n".join(features) + "\n")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """A finished run of thirty nodes in the folder of the command."""
+    result = make_result(30)
+    return start_run(tmp_path / "run", {"seed": 1}).finish(result, {}, make_graph(result), {})
 
 
 @pytest.fixture(scope="session")

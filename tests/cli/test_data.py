@@ -6,12 +6,10 @@ import os
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
 from graphham.graph.store import open_store
-from graphham.results.run_writer import Run, start_run
-from tests.outputs import make_graph, make_result
+from graphham.results.run_writer import Run
 
 from .conftest import Graphham, contents
 
@@ -78,24 +76,6 @@ def test_ingest_writes_a_store_that_fit_can_name(
     assert contents(tmp_path) == before
     assert graphham("ingest", "cora", "--out", "stores/mine", "--overwrite").code == 0
     assert open_store(tmp_path / "stores" / "mine").num_nodes == 2708
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> Run:
-    result = make_result(30)
-    return start_run(tmp_path / "run", {"seed": 1}).finish(result, {}, make_graph(result), {})
-
-
-def test_export_follows_the_name_of_the_file(graphham: Graphham, tmp_path: Path, run: Run) -> None:
-    assert graphham("export", "run", "--out", "v.parquet").code == 0
-    assert pq.read_table(tmp_path / "v.parquet").num_rows == 30
-    assert graphham("export", "run", "--out", "v.txt").code == 0
-    assert (tmp_path / "v.txt").read_text().splitlines()[0] == f"30 {run.embedding.shape[1]}"
-    assert graphham("export", "run", "--out", "v.graphml").code == 0  # the run holds the graph
-    assert graphham("export", "run", "--out", "v.npz").code == 0
-    assert graphham("export", "run", "--out", "v.data").code == 2
-    assert graphham("export", "run", "--format", "csv", "--out", "v.data").code == 0
-    assert (tmp_path / "v.data").read_text().startswith('"id","dim_0"')
 
 
 def test_info_of_a_run_draws_its_tree(graphham: Graphham, run: Run) -> None:

@@ -1,6 +1,5 @@
 """Fit from files to a run folder, stop it, kill it, resume it, and use what it left."""
 
-import json
 import os
 import signal
 import subprocess
@@ -17,7 +16,7 @@ from sklearn.metrics import normalized_mutual_info_score
 from graphham.graph.planted import PlantedGraph
 from graphham.results.run_writer import Run
 
-from .conftest import Graphham, command, contents, process
+from .conftest import Graphham, command, contents, graph_options, process
 
 FILES = {
     "config.toml",
@@ -30,10 +29,6 @@ FILES = {
     "nodes.parquet",
     "summary.json",
 }
-
-
-def graph_options(folder: Path) -> list[str]:
-    return [str(folder / "edges.csv"), "--features", str(folder / "features.csv")]
 
 
 def test_files_in_run_folder_out(
@@ -128,38 +123,6 @@ def test_vectors_that_are_not_finite_are_no_run(
     assert contents(tmp_path) == before  # nor is anything left beside it
 
 
-def test_embed_gives_new_nodes_what_fit_gave_the_old(
-    graphham: Graphham, tmp_path: Path, planted_files: Path
-) -> None:
-    options = graph_options(planted_files)
-    fitted = graphham("fit", *options, "--groups", "6,2", "--dim", "16", "--epochs", "4")
-    assert fitted.code == 0
-    assert graphham("embed", "runs/edges", *options, "--out", "v.parquet").code == 0
-    run = Run.open(tmp_path / "runs" / "edges")
-    table = pq.read_table(tmp_path / "v.parquet")
-    assert table.column("id").to_pylist() == run.nodes.column("id").to_pylist()
-    np.testing.assert_array_equal(
-        np.array(table.column("embedding").to_pylist(), "f4"), run.embedding
-    )
-    for name in ("group_1", "group_2", "membership_1", "membership_2", "concentration"):
-        assert table.column(name).to_pylist() == run.nodes.column(name).to_pylist()
-    # A subgraph the model never saw as such: its own ids, its own neighbours.
-    lines = (planted_files / "edges.csv").read_text().splitlines()
-    (tmp_path / "part.csv").write_text("\n".join(lines[:200]))
-    kept = {end for line in lines[1:200] for end in line.split(",")}
-    rows = (planted_files / "features.csv").read_text().splitlines()
-    inside = [row for row in rows[1:] if row.split(",")[0] in kept]
-    (tmp_path / "part_nodes.csv").write_text("\n".join([rows[0], *inside]))
-    part = ["part.csv", "--features", "part_nodes.csv"]
-    assert graphham("embed", "runs/edges", *part, "--out", "part_v.csv").code == 0
-    flat = pyarrow.csv.read_csv(tmp_path / "part_v.csv")
-    assert set(flat.column("id").to_pylist()) == kept
-    assert {"dim_0", "dim_15", "membership_1_5", "membership_2_1"} <= set(flat.column_names)
-    before = contents(tmp_path)
-    assert graphham("embed", "runs/edges", *part, "--out", "part_v.csv").code == 2
-    assert contents(tmp_path) == before
-
-
 SMALL = ["--groups", "6,2", "--dim", "32", "--epochs", "60", "--set", "train.checkpoint_every=0"]
 
 
@@ -233,13 +196,3 @@ def test_ctrl_c_leaves_a_usable_run_that_can_be_resumed(
     assert "Resuming" in resumed.communicate(timeout=120)[0]
     epochs = [m["epoch"] for m in Run.open(tmp_path / "run").metrics if "epoch" in m]
     assert epochs == sorted(set(epochs))
-
-
-@pytest.mark.slow
-def test_demo_twice(tmp_path: Path) -> None:
-    for _ in range(2):
-        seen = process("demo", "--fast", cwd=tmp_path)
-        assert (seen.code, seen.err) == (0, "")
-        assert "Next" in seen.out
-    summary = json.loads((tmp_path / "runs/cora-demo/summary.json").read_text())
-    assert summary["graph"]["name"] == "cora"

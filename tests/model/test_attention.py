@@ -68,15 +68,15 @@ def test_the_layer_equals_the_loops(
     nodes, heads, seed, weighted, directed, self_edge, score, separate, product, residual
 ):
     block = Block.full(random_graph(nodes, seed, weighted, directed), self_edge)
-    layer = make_layer(
-        seed,
-        heads=heads,
-        group_score=score,
-        separate_attention=separate,
-        product=product,
-        residual=residual,
-        slope=0.3,
-    )
+    kind = {
+        "heads": heads,
+        "group_score": score,
+        "separate_attention": separate,
+        "product": product,
+        "residual": residual,
+        "slope": 0.3,
+    }
+    layer = make_layer(seed, **kind)
     x = draw_states(seed + 1, nodes, 4)
     z = draw_states(seed + 2, nodes, 3).softmax(1)
     h, alpha, lam, weight = by_loops(layer, x, block, z)
@@ -87,16 +87,7 @@ def test_the_layer_equals_the_loops(
         np.testing.assert_allclose(found.group, lam, atol=1e-9)
         np.testing.assert_allclose(found.weight, weight, atol=1e-6)
         # The compiled float32 loops say the same.
-        quick = make_layer(
-            seed,
-            heads=heads,
-            group_score=score,
-            separate_attention=separate,
-            product=product,
-            residual=residual,
-            slope=0.3,
-            dtype=torch.float32,
-        )
+        quick = make_layer(seed, **kind, dtype=torch.float32)
         np.testing.assert_allclose(
             quick.propagate(x.float(), block, z.float()), h, atol=2e-4, rtol=1e-3
         )

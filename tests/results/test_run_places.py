@@ -2,10 +2,6 @@
 
 import random
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +11,7 @@ import graphham.results.run_writer
 from graphham.errors import InputError
 from graphham.results import run_places
 from graphham.results.run_writer import Run, resume_run, start_run
+from tests.reference.processes import kill_when_ready
 from tests.results.runs import CONFIG, FILES, finish, names
 
 
@@ -161,15 +158,7 @@ def test_kill_minus_nine_while_replacing_a_run_never_loses_it(tmp_path: Path) ->
     for attempt in range(8):
         out = tmp_path / f"run{attempt}"
         arguments = [str(out), str(Path(__file__).parent)]
-        child = subprocess.Popen(
-            [sys.executable, "-c", FINISHER, *arguments], stdout=subprocess.PIPE, text=True
-        )
-        assert child.stdout is not None
-        assert child.stdout.readline() == "ready\n"
-        time.sleep(pause.uniform(0, 0.15))
-        child.send_signal(signal.SIGKILL)
-        child.wait()
-        child.stdout.close()
+        kill_when_ready(FINISHER, arguments, pause.uniform(0, 0.15))
         if not out.exists():  # killed between the two renames
             with pytest.raises(InputError, match="is finished"):
                 resume_run(out)

@@ -4,10 +4,6 @@ import json
 import os
 import random
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +17,7 @@ import graphham.results.run_writer
 from graphham.errors import InputError
 from graphham.results.run_writer import Run, resume_run, start_run
 from tests.outputs import HOSTILE, make_graph, make_result
+from tests.reference.processes import kill_when_ready
 from tests.results.runs import CONFIG, FILES, finish, names
 
 
@@ -232,15 +229,7 @@ def test_kill_minus_nine_always_leaves_a_consistent_checkpoint(tmp_path: Path) -
     seen = set()
     for attempt in range(12):
         out = tmp_path / f"run{attempt}"
-        child = subprocess.Popen(
-            [sys.executable, "-c", SAVER, str(out)], stdout=subprocess.PIPE, text=True
-        )
-        assert child.stdout is not None
-        assert child.stdout.readline() == "ready\n"
-        time.sleep(pause.uniform(0, 0.03))
-        child.send_signal(signal.SIGKILL)
-        child.wait()
-        child.stdout.close()
+        kill_when_ready(SAVER, [str(out)], pause.uniform(0, 0.03))
         with resume_run(out) as writer:
             arrays, meta = writer.load_checkpoint()
             assert (arrays["w"] == meta["epoch"]).all()

@@ -141,9 +141,7 @@ def fit_graph(
             "train.table_lr": (config.train.table_lr, 0.1),
         }
         result = encoder.read(graph, inputs, ranks).refuse_not_finite(rates).validate()
-    notes = collapse_notes(result.groups, config.groups)
-    if not graph_access(graph).is_whole:
-        notes.append("groups of a split store have no typical features: nobody has seen all nodes")
+    notes = _result_notes(result, config, graph)
     for note in notes:
         hear.on_note(note)
     summary = {
@@ -160,6 +158,14 @@ def fit_graph(
         "versions": library_versions(),
     }
     return Fitted(result, config, encoder, inputs, graph, trainer.history, summary, status)
+
+
+def _result_notes(result: FitResult, config: ResolvedConfig, graph: Graph) -> list[str]:
+    """Return what a person should know about the groups."""
+    notes = collapse_notes(result.groups, config.groups)
+    if not graph_access(graph).is_whole:
+        notes.append("groups of a split store have no typical features: nobody has seen all nodes")
+    return notes
 
 
 def _training_facts(trainer: Trainer, plan: Plan) -> dict[str, Any]:
