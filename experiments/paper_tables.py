@@ -28,13 +28,7 @@ _PAPERS = ("public_split", "folds", "folds_sigmoid", "links")
 def tables_beside_paper(
     records: Sequence[Record], kind: str, reference: str | None = None
 ) -> list[Table]:
-    """Return one table per graph and protocol: every method, ours beside the printed numbers.
-
-    Args:
-        records: Cells of kind ``classify`` or ``links``.
-        kind: Which of the two.
-        reference: Method to test against; the first one when not given or not there.
-    """
+    """Return :func:`comparison_tables` of the same arguments, ours beside the printed numbers."""
     pairs = dict.fromkeys((graph, protocol) for graph, protocol, _ in group_records(records))
     printed = CLASSIFICATION if kind == "classify" else LINKS
     return [

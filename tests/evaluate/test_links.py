@@ -1,12 +1,13 @@
 """Link prediction sees no test edges and learns its score from held-out links only."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from graphham.evaluate.candidates import uniform_queries
-from graphham.evaluate.classify import Measurement
+from graphham.evaluate.cells import Cell
 from graphham.evaluate.links import as_pairs, measure_links
 from graphham.evaluate.splits import edge_split
 from graphham.methods.registry import load_method, make_method
@@ -14,9 +15,9 @@ from graphham.sampling.keys import derive_key
 from tests.evaluate.spy import GRAPH, SEEN
 
 
-@pytest.mark.parametrize("hard", [False, True])
-def test_test_edges_are_hidden(spy: None, hard: bool) -> None:
-    record, _ = measure_links(GRAPH, Measurement("spy", seed=2, fold=1), hard=hard)
+@pytest.mark.parametrize("protocol", ["links", "hard"])
+def test_test_edges_are_hidden(spy: None, protocol: str) -> None:
+    record, _ = measure_links(GRAPH, Cell("links", "planted", protocol, "spy", seed=2, fold=1))
     split = edge_split(GRAPH, seed=2, fold=1)
     for source, target in np.concatenate([split.test, split.validation]).tolist():
         assert target not in SEEN[0].neighbors(source)
@@ -31,9 +32,10 @@ def test_test_edges_are_hidden(spy: None, hard: bool) -> None:
 def test_link_score_learns_from_held_out_links_only(tmp_path: Path) -> None:
     settings = {"epochs": 4, "groups": [6, 2], "dim": 16}
     kept = tmp_path / "run"
-    record, _ = measure_links(GRAPH, Measurement("graphham", settings=settings, keep=kept))
+    learning = Cell("links", "planted", "links", "graphham", settings=settings)
+    record, _ = measure_links(GRAPH, learning, keep=kept)
     cosine = {**settings, "link_score": "cosine"}
-    plain, _ = measure_links(GRAPH, Measurement("graphham", settings=cosine))
+    plain, _ = measure_links(GRAPH, replace(learning, settings=cosine))
     assert record["validation"] > plain["validation"]
     split = edge_split(GRAPH)
     key = derive_key(0, "link queries", "validation", 0)
@@ -48,7 +50,9 @@ def test_link_score_learns_from_held_out_links_only(tmp_path: Path) -> None:
 
 
 def test_hard_negatives_are_harder() -> None:
-    near, _ = measure_links(GRAPH, Measurement("adamic-adar", seed=3))
-    hard, _ = measure_links(GRAPH, Measurement("adamic-adar", seed=3), hard=True)
+    near, hard = (
+        measure_links(GRAPH, Cell("links", "planted", protocol, "adamic-adar", seed=3))[0]
+        for protocol in ("links", "hard")
+    )
     assert near["metrics"]["auc"] > 0.55
     assert hard["metrics"]["auc"] < near["metrics"]["auc"] - 0.1

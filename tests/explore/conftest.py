@@ -17,18 +17,9 @@ from graphham.graph.ids import NodeIds
 from graphham.graph.planted import planted_hierarchy
 from graphham.methods.fitting import fit_to_run
 from graphham.results.run_folder import Run
+from scripts.screenshots import FLAGS
 from tests.explore.client import Client
 from tests.hostile import write_hostile_run
-
-FLAGS = [
-    "--no-sandbox",
-    "--disable-quic",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-]
-
 
 # Milliseconds: a machine with other work on it takes its time, and only a page that never comes
 # is a failure.
@@ -114,7 +105,7 @@ def browser() -> Iterator[Any]:
         pytest.skip("Chromium is not installed (Debian: apt-get install chromium)")
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     with playwright.sync_playwright() as play:
-        chromium = play.chromium.launch(executable_path=path, args=FLAGS)
+        chromium = play.chromium.launch(executable_path=path, args=list(FLAGS))
         yield chromium
         chromium.close()
 

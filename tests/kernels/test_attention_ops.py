@@ -9,29 +9,12 @@ from hypothesis import strategies as st
 from graphham import kernels as ops
 from graphham.errors import InputError
 from graphham.graph.neighborhoods import Block
+from tests.reference.strategies import random_blocks
 
 
-@st.composite
-def blocks(draw):
+def blocks():
     """Few and many edges per source (two ways back), rows without edges, weights, zero weights."""
-    num_targets = draw(st.integers(1, 7))
-    num_sources = num_targets + draw(st.sampled_from([0, 3, 60]))
-    degrees = draw(
-        st.lists(st.sampled_from([0, 1, 3, 9, 140]), min_size=num_targets, max_size=num_targets)
-    )
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    count = sum(degrees)
-    weights = None
-    if draw(st.booleans()):
-        weights = rng.uniform(0.1, 3.0, count)
-        weights[rng.random(count) < 0.2] = 0.0
-    return Block(
-        np.concatenate([[0], np.cumsum(degrees)]),
-        rng.integers(0, num_sources, count),
-        num_sources,
-        self_edge=False,
-        weights=weights,
-    )
+    return random_blocks(7, st.sampled_from([0, 3, 60]), st.sampled_from([0, 1, 3, 9, 140]), 0.2)
 
 
 def groups_of(kind, heads, block, draw):

@@ -14,25 +14,12 @@ from graphham.errors import InputError
 from graphham.graph.neighborhoods import Block
 from graphham.kernels import reference
 from tests.reference import ops as slow
+from tests.reference.strategies import random_blocks
 
 
-@st.composite
-def blocks(draw):
+def blocks():
     """Small bipartite blocks: rows without edges, repeated edges, isolated sources, no edges."""
-    num_targets = draw(st.integers(1, 6))
-    num_sources = num_targets + draw(st.integers(0, 5))
-    degrees = draw(st.lists(st.integers(0, 11), min_size=num_targets, max_size=num_targets))
-    seed = draw(st.integers(0, 2**32 - 1))
-    rng = np.random.default_rng(seed)
-    num_edges = sum(degrees)
-    weights = rng.uniform(0.1, 3.0, num_edges) if draw(st.booleans()) else None
-    return Block(
-        np.concatenate([[0], np.cumsum(degrees)]),
-        rng.integers(0, num_sources, num_edges),
-        num_sources,
-        self_edge=False,
-        weights=weights,
-    )
+    return random_blocks(6, st.integers(0, 5), st.integers(0, 11))
 
 
 SIZES = st.tuples(st.integers(1, 4), st.integers(1, 19))

@@ -15,8 +15,8 @@ from tests.reference.graphs import planted, small_config, with_features, without
 GRAPH = planted().graph
 
 
-def facts_of(graph, settings):
-    return graph_facts(graph, make_config(settings), None, None, ALONE)
+def facts_of(graph, settings, train_rows=None, validation_rows=None):
+    return graph_facts(graph, make_config(settings), train_rows, validation_rows, ALONE)
 
 
 @pytest.mark.parametrize("task", ["embed", "classify"])
@@ -64,13 +64,12 @@ def test_the_scaling_follows_the_kind_of_features():
 
 
 def test_labels_are_not_looked_at_when_embedding():
-    embed = make_config({})
-    assert graph_facts(GRAPH, embed) == graph_facts(replace(GRAPH, labels=None), embed)
+    assert facts_of(GRAPH, {}) == facts_of(replace(GRAPH, labels=None), {})
 
 
 def test_few_labels_are_noticed():
-    config = make_config({"task": "classify"})
-    few = graph_facts(GRAPH, config, np.arange(20), np.arange(100, 120))
-    many = graph_facts(GRAPH, config, np.arange(100), np.arange(100, 120))
+    classify = {"task": "classify"}
+    few = facts_of(GRAPH, classify, np.arange(20), np.arange(100, 120))
+    many = facts_of(GRAPH, classify, np.arange(100), np.arange(100, 120))
     assert few.has_few_labels
     assert not many.has_few_labels

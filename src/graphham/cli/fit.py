@@ -7,7 +7,7 @@ import io
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from graphham.cli.failures import StoppedError
 from graphham.cli.fit_settings import (
@@ -131,32 +131,23 @@ def read_and_report(
     return graph
 
 
-def fit_and_report(
-    screen: Screen,
-    method: Method,
-    graph: Graph,
-    out: Path,
-    *,
-    task: str | None = None,
-    resume: bool = False,
-    overwrite: bool = False,
-) -> Run:
-    """Fit, show the progress, and say what came out and where it is."""
+def fit_and_report(screen: Screen, method: Method, graph: Graph, out: Path, **how: Any) -> Run:
+    """Fit, show the progress, and say what came out and where it is.
+
+    Args:
+        screen: Where it is said.
+        method: What to fit.
+        graph: The graph.
+        out: The run folder.
+        **how: What else :meth:`~graphham.methods.base.Method.fit_to_run` takes.
+    """
     from graphham.cli.processes import joined_job
     from graphham.system.console import TrainingProgress, clock, group_lines
 
     begin = time.monotonic()
     device = str(getattr(method, "device", "cpu"))
     with joined_job(device) as ranks, TrainingProgress(screen) as progress:
-        run = method.fit_to_run(
-            graph,
-            out,
-            task=task,
-            resume=resume,
-            overwrite=overwrite,
-            listener=progress,
-            ranks=ranks,
-        )
+        run = method.fit_to_run(graph, out, listener=progress, ranks=ranks, **how)
     if run.has_groups:
         screen.say("Groups", group_lines(run.summary["hierarchy"]))
     validation = run.summary["training"]["validation"]

@@ -89,7 +89,7 @@ _CLASSIFY = TaskDefaults(
 # Contexts teach what few labels cannot; without them and strong penalties the network learns its
 # handful of labels by heart.
 _FEW_LABELS = TaskDefaults(
-    edge_dropout=RateBySize(0.3, 0.35, 0.1),
+    edge_dropout=_CLASSIFY.edge_dropout,
     dropout=RateBySize(0.7, 0.3, 0.3),
     weight_decay=5e-3,
     epochs=300,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +10,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from graphham.errors import InputError
+from graphham.evaluate.cells import Cell, Record
 from graphham.evaluate.fit_cache import Fits, classified
 from graphham.evaluate.hierarchy_scores import method_hierarchy
 from graphham.evaluate.metrics import class_metrics, label_metrics
@@ -23,43 +22,15 @@ from graphham.training.multilabel import take_as_many
 if TYPE_CHECKING:
     from graphham.methods.base import Method
 
-Record = dict[str, Any]
 Arrays = dict[str, npt.NDArray[Any]]
 
 
-@dataclass(frozen=True)
-class Measurement:
-    """What is measured on one split of a graph, whatever the task.
-
-    Args:
-        method: Name in the registry.
-        seed: Of the split and of all other draws, the method's own among them.
-        fold: Which fold is tested.
-        folds: Number of folds.
-        budget: Settings to choose among on what is held out for validation.
-        settings: Settings of the method that are not up for choice.
-        keep: Folder to save the fitted method in, which must not exist.
-        fits: Fits that other measurements on this graph have made and may make use of.
-    """
-
-    method: str
-    seed: int = 0
-    fold: int = 0
-    folds: int = 5
-    budget: int = 1
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    keep: Path | None = None
-    fits: Fits | None = None
-
-    def choose(
-        self, task: str, fit: Callable[[Method], Method], validate: Callable[[Method], float]
-    ) -> Choice:
-        """Return the method with the best of its settings; see :func:`choose`."""
-        return choose(self.method, task, self.seed, self.budget, self.settings, fit, validate)
-
-
 def measure_classification(
-    graph: Graph, what: Measurement, *, protocol: str = "folds", stratified: bool = True
+    graph: Graph,
+    cell: Cell,
+    keep: Path | None = None,
+    fits: Fits | None = None,
+    stratified: bool = True,
 ) -> tuple[Record, Arrays]:
     """Fit a method on the training nodes of one split and score it on the test nodes.
 
@@ -67,15 +38,17 @@ def measure_classification(
 
     Args:
         graph: A graph with labels.
-        what: The method, its budget, and which fold of which split it is tested on.
-        protocol: See :data:`graphham.evaluate.splits.PROTOCOLS`.
+        cell: The method, its budget, and which fold of which split it is tested on.
+        keep: Folder to save the fitted method in, which must not exist.
+        fits: Fits that other splits of this graph have made and may make use of.
         stratified: Whether folds keep the shares of the classes.
 
     Returns:
         What goes into the cell's JSON, and the groups found, if any.
     """
+    protocol = cell.protocol
     split = node_split(
-        graph, protocol, seed=what.seed, fold=what.fold, folds=what.folds, stratified=stratified
+        graph, protocol, seed=cell.seed, fold=cell.fold, folds=cell.folds, stratified=stratified
     )
     whole = as_separate_labels(graph) if protocol == "folds_sigmoid" else graph
     shown = hide_labels(whole, split.test)
@@ -86,7 +59,7 @@ def measure_classification(
 
     def fit(candidate: Method) -> Method:
         nonlocal spared
-        method, saved = classified(candidate, shown, split.train, split.validation, what.fits)
+        method, saved = classified(candidate, shown, split.train, split.validation, fits)
         spared += saved
         return method
 
@@ -94,7 +67,7 @@ def measure_classification(
         found = _score(candidate, labels, split.validation, protocol)
         return float(found["micro_f1"] if "micro_f1" in found else found["accuracy"])
 
-    chosen = what.choose("classify", fit, validate)
+    chosen = choose(cell, fit, validate)
     metrics = _score(chosen.method, labels, split.test, protocol)
     alone = getattr(chosen.method, "network_scores_", None)
     if alone is not None and labels.codes is not None:
@@ -105,7 +78,7 @@ def measure_classification(
         **choice_record(chosen, spared),
         "split": _split_facts(split),
     }
-    return with_hierarchy(record, chosen.method, graph.labels, split.test, what.keep)
+    return with_hierarchy(record, chosen.method, graph.labels, split.test, keep)
 
 
 def with_hierarchy(

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from graphham.evaluate.candidates import NEGATIVES, hard_queries, uniform_queries
+from graphham.evaluate.cells import Cell, Record
 from graphham.evaluate.classify import (
     Arrays,
-    Measurement,
-    Record,
     choice_record,
     with_hierarchy,
 )
-from graphham.evaluate.fit_cache import embedded
+from graphham.evaluate.fit_cache import Fits, embedded
 from graphham.evaluate.metrics import link_metrics
 from graphham.evaluate.splits import EdgeSplit, edge_split
+from graphham.evaluate.tuning import choose
 from graphham.graph.graph import Graph
 from graphham.sampling.keys import derive_key
 
@@ -29,7 +30,11 @@ _QUERIES_AT_ONCE = 1 << 13
 
 
 def measure_links(
-    graph: Graph, what: Measurement, *, hard: bool = False, negatives: int = NEGATIVES
+    graph: Graph,
+    cell: Cell,
+    keep: Path | None = None,
+    fits: Fits | None = None,
+    negatives: int = NEGATIVES,
 ) -> tuple[Record, Arrays]:
     """Fit a method on a graph that lacks the test edges and rank each of them among non-links.
 
@@ -39,18 +44,20 @@ def measure_links(
 
     Args:
         graph: The whole graph.
-        what: The method, its budget, and which fold of the edges it is tested on.
-        hard: Rank against the likeliest non-neighbours instead of random ones.
+        cell: The method, its budget, and which fold of the edges it is tested on. The protocol
+            ``hard`` ranks against the likeliest non-neighbours instead of random ones.
+        keep: Folder to save the fitted method in, which must not exist.
+        fits: Fits to the same fold, made for other negatives.
         negatives: Non-neighbours per test edge.
 
     Returns:
         What goes into the cell's JSON, and the groups found, if any.
     """
-    split = edge_split(graph, seed=what.seed, fold=what.fold, folds=what.folds)
+    split = edge_split(graph, seed=cell.seed, fold=cell.fold, folds=cell.folds)
 
     def questions(edges: Rows, purpose: str) -> Rows:
-        key = derive_key(what.seed, "link queries", purpose, what.fold)
-        if hard:
+        key = derive_key(cell.seed, "link queries", purpose, cell.fold)
+        if cell.protocol == "hard":
             return hard_queries(graph, split.graph, edges, key, negatives)
         return uniform_queries(graph, edges, key, negatives)
 
@@ -61,7 +68,7 @@ def measure_links(
 
     def fit(candidate: Method) -> Method:
         nonlocal spared
-        method, saved = embedded(candidate, split.graph, what.fits)
+        method, saved = embedded(candidate, split.graph, fits)
         spared += saved
         learned = method.learn_links(*as_pairs(asked))
         if learned is not method:
@@ -72,7 +79,7 @@ def measure_links(
         found = link_metrics(score_queries(candidate, asked))
         return (found["auc"] + found["mrr"]) / 2
 
-    chosen = what.choose("links", fit, validate)
+    chosen = choose(cell, fit, validate)
     tested = questions(split.test, "test")
     metrics = link_metrics(score_queries(chosen.method, tested))
     if id(chosen.method) in unlearned:
@@ -84,7 +91,7 @@ def measure_links(
         **choice_record(chosen, spared),
         "split": {**_split_facts(split), "queries": len(tested), "negatives": negatives},
     }
-    return with_hierarchy(record, chosen.method, graph.labels, None, what.keep)
+    return with_hierarchy(record, chosen.method, graph.labels, None, keep)
 
 
 def _split_facts(split: EdgeSplit) -> Record:

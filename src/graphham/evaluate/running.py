@@ -52,17 +52,14 @@ def measure(
     saved = place / "run" if keep and place is not None else None
     if saved is not None:
         remove_folder(saved)  # left by a process that died before the record was written
-    from graphham.evaluate.classify import Measurement, measure_classification
-
-    what = Measurement(
-        cell.method, cell.seed, cell.fold, cell.folds, cell.budget, cell.settings, saved, fits
-    )
     if cell.kind == "classify":
-        return measure_classification(graph, what, protocol=cell.protocol)
+        from graphham.evaluate.classify import measure_classification
+
+        return measure_classification(graph, cell, saved, fits)
     if cell.kind == "links":
         from graphham.evaluate.links import measure_links
 
-        return measure_links(graph, what, hard=cell.protocol == "hard")
+        return measure_links(graph, cell, saved, fits)
     raise InputError(f"there is no kind of cell {cell.kind!r}")
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from graphham.config.presets import merge
 from graphham.errors import InputError
+from graphham.evaluate.cells import Cell
 
 if TYPE_CHECKING:
     from graphham.methods.base import Method
@@ -34,30 +35,23 @@ class Choice:
 
 
 def choose(
-    name: str,
-    task: str,
-    seed: int,
-    budget: int,
-    settings: Mapping[str, Any],
-    fit: Callable[[Method], Method],
-    validate: Callable[[Method], float],
+    cell: Cell, fit: Callable[[Method], Method], validate: Callable[[Method], float]
 ) -> Choice:
-    """Fit up to ``budget`` settings of a method and keep the one with the best validation score.
+    """Fit up to a budget of settings of a method and keep the one that validates best.
 
     Args:
-        name: Name in the registry.
-        task: ``classify`` or ``links``; decides the search space.
-        seed: Of the method's own draws.
-        budget: How many settings may be tried; 1 is the default settings alone.
-        settings: Fixed settings that every candidate keeps.
+        cell: Of kind ``classify`` or ``links``, which decides the search space. It says the method,
+            the seed of the method's draws, how many settings may be tried (1 is the default
+            settings alone), and those that every candidate keeps.
         fit: Fits a method and returns it, or returns an equal one fitted before.
         validate: Scores a fitted method on validation data; earlier settings win ties.
     """
     from graphham.methods.registry import make_method
 
+    name, budget, settings = cell.method, cell.budget, cell.settings
     if budget < 1:
         raise InputError(f"the budget is the number of settings to try, at least 1, not {budget}")
-    offered = make_method(name, **settings).search_space(task)[:budget]
+    offered = make_method(name, **settings).search_space(cell.kind)[:budget]
     if len(offered) < budget and offered:
         raise InputError(
             f"methods offer {len(offered)} settings to choose among; give a --budget up to that"
@@ -71,7 +65,7 @@ def choose(
         if text in seen:  # methods with few settings repeat their default
             continue
         seen.add(text)
-        wanted = make_method(name, seed=seed, **merged)
+        wanted = make_method(name, seed=cell.seed, **merged)
         # Settings of the link score alone need no fit of their own.
         again = None if best is None else best.method.rescored(wanted.get_params())
         method = fit(wanted) if again is None else again
