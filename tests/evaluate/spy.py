@@ -25,13 +25,14 @@ class Spy(Method):
     def _candidates(self, task: str) -> list[dict[str, Any]]:
         return [{"noise": 0.9}, {"noise": 0.0}, {"noise": 0.5}]
 
-    def _fit(self, graph: Graph, task: str, train_rows: Any, *_: Any) -> None:
+    def _fit(self, request: FitRequest) -> None:
+        graph = request.graph
         SEEN.append(graph)
         self.graph_ = graph
         draw = np.random.default_rng(self.seed)
         n = graph.num_nodes
         self.embedding_ = draw.normal(size=(n, self.dim)).astype(np.float32)
-        if task == "classify":
+        if request.task == "classify":
             assert graph.labels is not None
             size = len(graph.labels.classes)
             values = np.full((n, size), 0.1)

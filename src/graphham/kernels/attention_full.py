@@ -33,7 +33,8 @@ def dot(left: Any, i: Any, m: Any, values: Any, r: Any, h: Any, dim: Any) -> Any
 
 
 @inlined
-def _dot_four(left: Any, i: Any, m: Any, values: Any, r: Any, dim: Any) -> Any:
+def dot_four(left: Any, i: Any, m: Any, values: Any, r: Any, dim: Any) -> Any:
+    """Return ``left[i, m + n] . values[r, 0]`` for n from 0 to 3, reading the vector once."""
     a, b, c, f = np.float32(0.0), np.float32(0.0), np.float32(0.0), np.float32(0.0)
     for d in range(dim):
         v = read_float(values[r, 0, d])
@@ -269,7 +270,7 @@ def attend_backward(
                 j = np.int64(indices[e])
                 m = 0
                 while shared and m + 4 <= heads:
-                    four = _dot_four(grad, i, m, values, j, dim)
+                    four = dot_four(grad, i, m, values, j, dim)
                     grad_scores[e, m], grad_scores[e, m + 1] = four[0], four[1]
                     grad_scores[e, m + 2], grad_scores[e, m + 3] = four[2], four[3]
                     m += 4

@@ -50,6 +50,32 @@ def _weighted_sum(rows: Any, near: Any, w: Any, degree: Any, t: Any, out: Any) -
         k += 1
 
 
+@inlined
+def _longest(indptr: Any, first: Any, count: Any, extra: Any) -> Any:
+    """Return the most edges of a target, the one to itself (``extra``) included."""
+    longest = 1
+    for t in range(count):
+        longest = max(longest, indptr[first + t + 1] - indptr[first + t] + extra)
+    return longest
+
+
+@inlined
+def _begin_target(out: Any, gap: Any, t: Any, heads: Any, dim: Any) -> None:
+    for m in range(heads):
+        for d in range(dim):
+            out[t, m, d] = np.float32(0.0)
+    gap[t] = np.float32(0.0)
+
+
+@inlined
+def _list_neighbors(indices: Any, low: Any, degree: Any, extra: Any, own: Any, near: Any) -> None:
+    """Write the sources of a target: itself first where ``extra`` is 1."""
+    if extra == 1:
+        near[0] = own
+    for k in range(extra, degree):
+        near[k] = indices[low + k - extra]
+
+
 @jit
 def attend(
     indptr: Array,
@@ -88,9 +114,7 @@ def attend(
     bend = np.float32(slope)
     least = np.float32(np.log(1e-12))
     extra = 1 if self_edge else 0
-    longest = 1
-    for t in range(count):
-        longest = max(longest, indptr[first + t + 1] - indptr[first + t] + extra)
+    longest = _longest(indptr, first, count, extra)
     near = np.empty(longest, dtype=np.int64)
     e = np.empty((heads, longest), dtype=np.float32)
     f = np.empty(longest, dtype=np.float32)
@@ -102,16 +126,10 @@ def attend(
     for t in range(count):
         low = indptr[first + t]
         degree = indptr[first + t + 1] - low + extra
-        for m in range(heads):
-            for d in range(dim):
-                out[t, m, d] = np.float32(0.0)
-        gap[t] = np.float32(0.0)
+        _begin_target(out, gap, t, heads, dim)
         if degree == 0:
             continue
-        if self_edge:
-            near[0] = first + t
-        for k in range(extra, degree):
-            near[k] = indices[low + k - extra]
+        _list_neighbors(indices, low, degree, extra, first + t, near)
         for k in range(degree):
             # The next target's edges follow in memory, so its rows are already on their way.
             ahead = low + k - extra + _AHEAD
@@ -211,9 +229,7 @@ def attend_additive(
     width, begin = rows.shape[1], heads * dim
     bend, least = np.float32(slope), np.float32(1e-12)
     extra = 1 if self_edge else 0
-    longest = 1
-    for t in range(count):
-        longest = max(longest, indptr[first + t + 1] - indptr[first + t] + extra)
+    longest = _longest(indptr, first, count, extra)
     near = np.empty(longest, dtype=np.int64)
     e = np.empty((heads, longest), dtype=np.float32)
     f = np.empty((heads, longest), dtype=np.float32)
@@ -226,16 +242,10 @@ def attend_additive(
     for t in range(count):
         low = indptr[first + t]
         degree = indptr[first + t + 1] - low + extra
-        for m in range(heads):
-            for d in range(dim):
-                out[t, m, d] = np.float32(0.0)
-        gap[t] = np.float32(0.0)
+        _begin_target(out, gap, t, heads, dim)
         if degree == 0:
             continue
-        if self_edge:
-            near[0] = first + t
-        for k in range(extra, degree):
-            near[k] = indices[low + k - extra]
+        _list_neighbors(indices, low, degree, extra, first + t, near)
         for k in range(degree):
             ahead = low + k - extra + _AHEAD
             if ahead < end:

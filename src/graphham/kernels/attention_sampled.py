@@ -12,20 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from graphham.kernels.attention_full import ADDITIVE, AHEAD, CHUNK, NO_GROUPS, PAIR, dot, fetch
+from graphham.kernels.attention_full import (
+    ADDITIVE,
+    AHEAD,
+    CHUNK,
+    NO_GROUPS,
+    PAIR,
+    dot,
+    dot_four,
+    fetch,
+)
 from graphham.system.jit import Array, exp_below_zero, inlined, jit, prefetch, read_float
-
-
-@inlined
-def _dot_four(left: Any, i: Any, m: Any, values: Any, r: Any, dim: Any) -> Any:
-    a, b, c, f = np.float32(0.0), np.float32(0.0), np.float32(0.0), np.float32(0.0)
-    for d in range(dim):
-        v = read_float(values[r, 0, d])
-        a += left[i, m, d] * v
-        b += left[i, m + 1, d] * v
-        c += left[i, m + 2, d] * v
-        f += left[i, m + 3, d] * v
-    return a, b, c, f
 
 
 @inlined
@@ -156,7 +153,7 @@ def sampled_forward(
                         extra += group_left[i, k] * group_right[j, k]
                 m = 0
                 while shared and m + 4 <= heads:
-                    four = _dot_four(vectors, 1, m, values, r, dim)
+                    four = dot_four(vectors, 1, m, values, r, dim)
                     weights[e, m], weights[e, m + 1] = four[0], four[1]
                     weights[e, m + 2], weights[e, m + 3] = four[2], four[3]
                     m += 4
@@ -331,7 +328,7 @@ def sampled_backward(
             r = rows[j] if mapped else j
             m = 0
             while shared and m + 4 <= heads:
-                four = _dot_four(grad, i, m, values, r, dim)
+                four = dot_four(grad, i, m, values, r, dim)
                 grad_scores[e, m], grad_scores[e, m + 1] = four[0], four[1]
                 grad_scores[e, m + 2], grad_scores[e, m + 3] = four[2], four[3]
                 m += 4
