@@ -16,8 +16,6 @@ SHARED_NAMES = {"__init__.py", "base.py"}
 # Decorators of compiled functions: one loop each, because a call inside it costs what it computes.
 COMPILED = {"jit", "inlined", "njit"}
 
-# Packages that are still being given their tests. This set only shrinks.
-UNTESTED_PACKAGES = {"kernels", "parallel"}
 # A planted graph has fourteen properties that a caller may set by name, one sentence on each.
 MANY_SETTINGS = {"graph/planted.py planted_hierarchy"}
 
@@ -104,10 +102,9 @@ def test_every_module_has_its_test_file() -> None:
     missing = []
     for path in modules():
         lines = len(path.read_text("utf-8").splitlines())
-        package = path.relative_to(SOURCE).parts[0]
         if path.name == "__init__.py" or lines <= TESTED_FROM:
             continue
-        if package not in UNTESTED_PACKAGES and not expected_test(path).is_file():
+        if not expected_test(path).is_file():
             missing.append(expected_test(path).relative_to(ROOT).as_posix())
     assert not missing, f"write {', '.join(missing)}"
 

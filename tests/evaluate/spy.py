@@ -7,6 +7,7 @@ import numpy as np
 from graphham.graph.graph import Graph
 from graphham.graph.planted import planted_hierarchy
 from graphham.methods.base import Method
+from graphham.methods.fit_request import FitRequest
 
 GRAPH = planted_hierarchy((2, 3), 180, mean_degree=8, words=60, word_on=0.3, seed=4).graph
 SEEN: list[Graph] = []
