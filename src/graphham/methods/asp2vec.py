@@ -55,6 +55,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -66,6 +67,7 @@ from graphham.graph.graph import Graph
 from graphham.methods.asp2vec_kernels import learn_windows
 from graphham.methods.base import Floats, Rows, cosines
 from graphham.methods.label_free import LabelFreeMethod, undirected
+from graphham.methods.parameters import keyword_settings
 from graphham.sampling.keys import derive_key, numpy_generator
 from graphham.sampling.walks import walk_contexts
 from graphham.system.jit import Array, frozen
@@ -82,6 +84,7 @@ _SPREAD = np.float32(1.0)
 _SCORERS = ("products", "cosine")
 
 
+@keyword_settings
 class Asp2Vec(LabelFreeMethod):
     """Skip-gram with several context vectors per node, chosen by the walk; no features.
 
@@ -108,37 +111,20 @@ class Asp2Vec(LabelFreeMethod):
     summary: ClassVar[str] = "skip-gram with several aspects per node, no features"
     tasks: ClassVar[frozenset[str]] = frozenset({"classify", "links"})
 
-    centers_: Floats
-    aspects_: Floats
+    centers_: Floats = field(init=False)
+    aspects_: Floats = field(init=False)
 
-    def __init__(
-        self,
-        *,
-        aspects: int = 5,
-        walks: int = 10,
-        warmup: int = 10,
-        walk_length: int = 80,
-        window: int = 3,
-        negatives: int = 2,
-        temperature: float = 0.5,
-        regularizer: float = 0.01,
-        threshold: float = 0.5,
-        lr: float = 0.025,
-        scorer: str = "products",
-        **settings: Any,
-    ) -> None:
-        super().__init__(**settings)
-        self.aspects = aspects
-        self.walks = walks
-        self.warmup = warmup
-        self.walk_length = walk_length
-        self.window = window
-        self.negatives = negatives
-        self.temperature = temperature
-        self.regularizer = regularizer
-        self.threshold = threshold
-        self.lr = lr
-        self.scorer = scorer
+    aspects: int = 5
+    walks: int = 10
+    warmup: int = 10
+    walk_length: int = 80
+    window: int = 3
+    negatives: int = 2
+    temperature: float = 0.5
+    regularizer: float = 0.01
+    threshold: float = 0.5
+    lr: float = 0.025
+    scorer: str = "products"
 
     def _candidates(self, task: str) -> list[dict[str, Any]]:
         if task == "classify":

@@ -20,6 +20,7 @@ from graphham.graph.ids import NodeIds
 from graphham.methods.fit_request import FitRequest, Rows
 from graphham.methods.fitted_model import FittedModel
 from graphham.methods.link_cosines import cosines
+from graphham.methods.parameters import keyword_settings
 from graphham.results.result import FitResult, Floats, predicted, refuse_not_finite
 from graphham.results.run_folder import Run
 from graphham.results.run_places import check_place
@@ -40,11 +41,12 @@ _USUAL_RATE = 0.01  # of a method that chooses its learning rate itself
 _MOST_GROUPS = 1000
 
 
+@keyword_settings
 class Method(FittedModel):
     """A way to embed or classify the nodes of a graph; scikit-learn's conventions hold.
 
-    A subclass stores its settings in ``__init__`` (nothing else happens there) and does the work
-    in :meth:`_fit`. Task ``"embed"`` hands it a graph without labels, so it cannot read them; task
+    A subclass declares its settings as fields (see :func:`keyword_settings`) and does the work in
+    :meth:`_fit`. Task ``"embed"`` hands it a graph without labels, so it cannot read them; task
     ``"classify"`` may read the labels of ``train_rows`` and ``validation_rows``.
 
     Args:
@@ -56,9 +58,8 @@ class Method(FittedModel):
     # Whether classify changes the vectors too; see LabelFreeMethod.
     reads_labels: ClassVar[bool] = True
 
-    def __init__(self, *, seed: int = 0, dim: int = 128) -> None:
-        self.seed = seed
-        self.dim = dim
+    seed: int = 0
+    dim: int = 128
 
     def fit(
         self,

@@ -38,6 +38,7 @@ on a smaller machine.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -53,6 +54,7 @@ from graphham.kernels import mean_aggregate
 from graphham.methods.base import Floats
 from graphham.methods.label_free import LabelFreeMethod, undirected
 from graphham.methods.network_training import NodeNet, dropped, encode_all
+from graphham.methods.parameters import keyword_settings
 from graphham.methods.scaled_features import fit_features
 from graphham.methods.sparse_dots import walk_matrix
 from graphham.model.feature_rows import FeatureRows
@@ -123,6 +125,7 @@ class _Encoder(NodeNet):
             self.bias.copy_(-logits.mean(0) @ turn)
 
 
+@keyword_settings
 class DeepMinCut(LabelFreeMethod):
     """Communities with few edges between them; the logits of membership are the vectors.
 
@@ -148,32 +151,17 @@ class DeepMinCut(LabelFreeMethod):
     summary: ClassVar[str] = "communities by a normalised minimum cut, no features"
     tasks: ClassVar[frozenset[str]] = frozenset({"classify", "links"})
 
-    assignments_: Floats
+    assignments_: Floats = field(init=False)
 
-    def __init__(
-        self,
-        *,
-        features: bool = False,
-        steps: int = 300,
-        lr: float | None = None,
-        temperature: float = 1.0,
-        noise: bool = False,
-        balance: float = 1.0,
-        smoothing: int = 10,
-        scaling: str = "auto",
-        dropout: float = 0.2,
-        **settings: Any,
-    ) -> None:
-        super().__init__(**settings)
-        self.features = features
-        self.steps = steps
-        self.lr = lr
-        self.temperature = temperature
-        self.noise = noise
-        self.balance = balance
-        self.smoothing = smoothing
-        self.scaling = scaling
-        self.dropout = dropout
+    features: bool = False
+    steps: int = 300
+    lr: float | None = None
+    temperature: float = 1.0
+    noise: bool = False
+    balance: float = 1.0
+    smoothing: int = 10
+    scaling: str = "auto"
+    dropout: float = 0.2
 
     def _candidates(self, task: str) -> list[dict[str, Any]]:
         if self.features:
@@ -334,14 +322,14 @@ class _CutLoop(EpochLoop):
         return {"loss": float(loss.detach()), "cut": float(cut.detach())}
 
 
+@keyword_settings
 class DeepMinCutFeatures(DeepMinCut):
     """DeepMinCut whose logits are two convolutions of the features; places new nodes too."""
 
     name: ClassVar[str] = "deepmincut-features"
     summary: ClassVar[str] = "the same, memberships computed from features"
 
-    def __init__(self, *, features: bool = True, **settings: Any) -> None:
-        super().__init__(features=features, **settings)
+    features: bool = True
 
 
 def _smoothed_start(graph: Graph, dim: int, rounds: int, key: Any) -> Floats:

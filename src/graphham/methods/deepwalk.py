@@ -16,6 +16,7 @@ from graphham.errors import InputError
 from graphham.graph.graph import Graph
 from graphham.methods.base import Floats
 from graphham.methods.label_free import LabelFreeMethod, undirected
+from graphham.methods.parameters import keyword_settings
 from graphham.sampling.keys import derive_key, numpy_generator
 from graphham.sampling.walks import walk_contexts
 from graphham.system.jit import Array, frozen, jit, mix, unit
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from graphham.training.trainer import Listener
 
 
+@keyword_settings
 class DeepWalk(LabelFreeMethod):
     """Skip-gram vectors of random walks; features are not read.
 
@@ -40,22 +42,11 @@ class DeepWalk(LabelFreeMethod):
     summary: ClassVar[str] = "skip-gram vectors of random walks, no features"
     tasks: ClassVar[frozenset[str]] = frozenset({"classify", "links"})
 
-    def __init__(
-        self,
-        *,
-        walks: int = 20,
-        walk_length: int = 40,
-        window: int = 5,
-        negatives: int = 5,
-        lr: float = 0.05,
-        **settings: Any,
-    ) -> None:
-        super().__init__(**settings)
-        self.walks = walks
-        self.walk_length = walk_length
-        self.window = window
-        self.negatives = negatives
-        self.lr = lr
+    walks: int = 20
+    walk_length: int = 40
+    window: int = 5
+    negatives: int = 5
+    lr: float = 0.05
 
     def _candidates(self, task: str) -> list[dict[str, Any]]:
         return [{}, {"window": 10}, {"window": 3}, {"lr": 0.025}]

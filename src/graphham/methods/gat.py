@@ -24,6 +24,7 @@ from graphham.graph.neighborhoods import Block
 from graphham.kernels import attend, fused_attention
 from graphham.methods.network_method import NetworkMethod, by_size
 from graphham.methods.network_training import NodeNet, dropped, product
+from graphham.methods.parameters import keyword_settings
 from graphham.model.feature_rows import FeatureRows
 
 
@@ -152,6 +153,7 @@ class GatNet(NodeNet):
         return total
 
 
+@keyword_settings
 class GAT(NetworkMethod):
     """GAT with eight heads; end to end with labels, on walks without.
 
@@ -169,22 +171,11 @@ class GAT(NetworkMethod):
     summary: ClassVar[str] = "graph attention network, eight heads, two layers"
     tasks: ClassVar[frozenset[str]] = frozenset({"classify", "links"})
 
-    def __init__(
-        self,
-        *,
-        layers: int | None = None,
-        heads: int = 8,
-        out_heads: int = 1,
-        attention_dropout: float | None = None,
-        residual: bool = False,
-        **settings: Any,
-    ) -> None:
-        super().__init__(**settings)
-        self.layers = layers
-        self.heads = heads
-        self.out_heads = out_heads
-        self.attention_dropout = attention_dropout
-        self.residual = residual
+    layers: int | None = None
+    heads: int = 8
+    out_heads: int = 1
+    attention_dropout: float | None = None
+    residual: bool = False
 
     def _defaults(self, task: str, num_nodes: int) -> dict[str, Any]:
         found = super()._defaults(task, num_nodes)

@@ -40,6 +40,7 @@ checked before the fit (``memory_gib``). Facebook (22,470 nodes, 171,002 edges):
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -51,6 +52,7 @@ from graphham.errors import InputError
 from graphham.graph.graph import Graph
 from graphham.methods.community_tree import Tree
 from graphham.methods.label_free import undirected
+from graphham.methods.parameters import keyword_settings
 from graphham.methods.spheres import BATCH_ENTRIES, place_on_spheres
 from graphham.methods.tree_method import TreeMethod
 from graphham.sampling.keys import derive_key
@@ -64,6 +66,7 @@ _CHUNK = 1 << 14
 _COPIES = 14
 
 
+@keyword_settings
 class GNE(TreeMethod):
     """Place the children of every group of a tree on a sphere around it.
 
@@ -83,23 +86,13 @@ class GNE(TreeMethod):
     summary: ClassVar[str] = "GNE: siblings of a tree of communities on spheres, no features"
     tasks: ClassVar[frozenset[str]] = frozenset({"classify", "links"})
 
-    centers_: Array
-    radii_: Array
+    centers_: Array = field(init=False)
+    radii_: Array = field(init=False)
 
-    def __init__(
-        self,
-        *,
-        steps: int = 6001,
-        sphere_steps: int = 10001,
-        lr: float = 0.003,
-        sphere_lr: float = 0.001,
-        **settings: Any,
-    ) -> None:
-        super().__init__(**settings)
-        self.steps = steps
-        self.sphere_steps = sphere_steps
-        self.lr = lr
-        self.sphere_lr = sphere_lr
+    steps: int = 6001
+    sphere_steps: int = 10001
+    lr: float = 0.003
+    sphere_lr: float = 0.001
 
     def _candidates(self, task: str) -> list[dict[str, Any]]:
         # The vectors are as good as the tree, so the tree is what there is to choose.

@@ -13,6 +13,7 @@ from graphham.datasets.open_source import as_graph
 from graphham.graph.graph import Graph, build_graph
 from graphham.methods.base import FitRequest, Method
 from graphham.methods.memory_check import check_memory
+from graphham.methods.parameters import keyword_settings
 from graphham.system.threads import single_threaded
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 
 
+@keyword_settings
 class LabelFreeMethod(Method):
     """A method that embeds without labels; with ``classify``, a regression on finished vectors.
 
@@ -36,9 +38,7 @@ class LabelFreeMethod(Method):
 
     reads_labels: ClassVar[bool] = False
 
-    def __init__(self, *, memory_gib: float | None = None, **settings: Any) -> None:
-        super().__init__(**settings)
-        self.memory_gib = memory_gib
+    memory_gib: float | None = None
 
     def _embed(self, graph: Graph, listener: Listener | None) -> None:
         """Set ``embedding_`` and whatever else the method finds."""

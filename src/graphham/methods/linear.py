@@ -24,6 +24,7 @@ from graphham.methods.base import FitRequest, Method, Rows
 from graphham.methods.logistic import STRENGTHS, Classifier, Operator, fit_logistic
 from graphham.methods.network_method import NetworkMethod, split_labels
 from graphham.methods.network_training import NodeNet, dropped, product
+from graphham.methods.parameters import keyword_settings
 from graphham.methods.scaled_features import as_matrix, fit_features, reduced
 from graphham.methods.sparse_dots import walk_matrix
 from graphham.model.feature_rows import FeatureRows
@@ -37,6 +38,7 @@ def split_rows(request: FitRequest, seed: int) -> tuple[Rows, Rows]:
     return np.flatnonzero(truth.training.numpy()), truth.validation.numpy()
 
 
+@keyword_settings
 class LogisticRegression(Method):
     """Logistic regression on scaled features, without the graph.
 
@@ -51,17 +53,8 @@ class LogisticRegression(Method):
     summary: ClassVar[str] = "logistic regression on features, no graph"
     tasks: ClassVar[frozenset[str]] = _CLASSIFY
 
-    def __init__(
-        self,
-        *,
-        seed: int = 0,
-        dim: int = 128,
-        scaling: str = "auto",
-        strength: float | None = None,
-    ) -> None:
-        super().__init__(seed=seed, dim=dim)
-        self.scaling = scaling
-        self.strength = strength
+    scaling: str = "auto"
+    strength: float | None = None
 
     def _candidates(self, task: str) -> list[dict[str, Any]]:
         # C is searched within the fit already; other scalings are what is left.
@@ -100,6 +93,7 @@ class LogisticRegression(Method):
         )
 
 
+@keyword_settings
 class SmoothedRegression(LogisticRegression):
     """Logistic regression on features smoothed over the graph (SGC).
 
@@ -115,19 +109,8 @@ class SmoothedRegression(LogisticRegression):
     name: ClassVar[str] = "sgc"
     summary: ClassVar[str] = "logistic regression on two-hop smoothed features (SGC)"
 
-    def __init__(
-        self,
-        *,
-        seed: int = 0,
-        dim: int = 128,
-        scaling: str = "auto",
-        strength: float | None = None,
-        steps: int = 2,
-        symmetric: bool = False,
-    ) -> None:
-        super().__init__(seed=seed, dim=dim, scaling=scaling, strength=strength)
-        self.steps = steps
-        self.symmetric = symmetric
+    steps: int = 2
+    symmetric: bool = False
 
     def _candidates(self, task: str) -> list[dict[str, Any]]:
         return [{}, {"symmetric": True}, {"steps": 3}, {"steps": 1}]

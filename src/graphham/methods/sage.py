@@ -25,6 +25,7 @@ from graphham.graph.neighborhoods import Block
 from graphham.kernels import mean_aggregate
 from graphham.methods.network_method import NetworkMethod
 from graphham.methods.network_training import NodeNet, dropped, product
+from graphham.methods.parameters import keyword_settings
 from graphham.model.feature_rows import FeatureRows
 
 
@@ -82,6 +83,7 @@ class SageNet(NodeNet):
         return super().classify(dropped(torch.relu(vectors), self.dropout, generator), generator)
 
 
+@keyword_settings
 class GraphSAGE(NetworkMethod):
     """GraphSAGE with the mean aggregator; end to end with labels, on walks without.
 
@@ -94,9 +96,7 @@ class GraphSAGE(NetworkMethod):
     summary: ClassVar[str] = "GraphSAGE, mean aggregator, two layers"
     tasks: ClassVar[frozenset[str]] = frozenset({"classify", "links"})
 
-    def __init__(self, *, layers: int | None = None, **settings: Any) -> None:
-        super().__init__(**settings)
-        self.layers = layers
+    layers: int | None = None
 
     def _candidates(self, task: str) -> list[dict[str, Any]]:
         if task == "classify":

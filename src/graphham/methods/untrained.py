@@ -8,6 +8,7 @@ directions, for whoever wants dense ones.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,6 +18,7 @@ import scipy.sparse as sp
 from graphham.errors import InputError
 from graphham.graph.graph import Graph
 from graphham.methods.base import FitRequest, Method, Rows
+from graphham.methods.parameters import keyword_settings
 from graphham.methods.scaled_features import reduced, scaled_features
 from graphham.methods.sparse_dots import SparseRows, smoothed_rows, unit_rows
 
@@ -51,6 +53,7 @@ class SparseMethod(Method):
         self._held = SparseRows.from_state(state)
 
 
+@keyword_settings
 class SmoothedFeatures(SparseMethod):
     """Cosine of features averaged over each node and its neighbours; no training at all.
 
@@ -64,12 +67,8 @@ class SmoothedFeatures(SparseMethod):
     name: ClassVar[str] = "smoothed"
     summary: ClassVar[str] = "cosine of one-hop smoothed features, no training"
 
-    def __init__(
-        self, *, seed: int = 0, dim: int = 128, scaling: str = "auto", steps: int = 1
-    ) -> None:
-        super().__init__(seed=seed, dim=dim)
-        self.scaling = scaling
-        self.steps = steps
+    scaling: str = "auto"
+    steps: int = 1
 
     def _candidates(self, task: str) -> list[dict[str, Any]]:
         return [{}, {"steps": 2}, {"scaling": "row"}, {"scaling": "row", "steps": 2}]
@@ -97,6 +96,7 @@ class SmoothedDirections(SmoothedFeatures):
         return Method._score_links(self, pairs)
 
 
+@keyword_settings
 class PlainFeatures(SmoothedFeatures):
     """Cosine of features, without the graph.
 
@@ -109,8 +109,7 @@ class PlainFeatures(SmoothedFeatures):
     name: ClassVar[str] = "features"
     summary: ClassVar[str] = "cosine of features, no graph, no training"
 
-    def __init__(self, *, seed: int = 0, dim: int = 128, scaling: str = "auto") -> None:
-        super().__init__(seed=seed, dim=dim, scaling=scaling, steps=0)
+    steps: int = field(default=0, init=False)
 
     def _candidates(self, task: str) -> list[dict[str, Any]]:
         return [{}, {"scaling": "row"}, {"scaling": "none"}]
