@@ -132,7 +132,7 @@ def test_too_wide_a_tree_is_refused_before_the_work() -> None:
     flat = list(range(270))
     with pytest.raises(InputError, match="widest group has 270 children"):
         GNE(tree=flat, memory_gib=0.001).fit(graph)
-    with pytest.raises(InputError, match="steps must be at least 1, got 0"):
+    with pytest.raises(InputError, match="steps must be a whole number of at least 1, got 0"):
         GNE(steps=0).fit(graph)
     wide = Tree(np.array([-1]), np.zeros(270, dtype=np.int64))
     assert GNE().memory_bytes(graph, wide) > GNE().memory_bytes(graph, fitted().tree_)

@@ -163,7 +163,7 @@ def test_bad_settings_are_named() -> None:
         ({"topics": 0}, "topics must be at least 1"),
         ({"walks": 0}, "walks must be at least 1, got 0"),
         ({"walk_nodes": 30}, "2 to 15 nodes, got 30"),
-        ({"layers": 0}, "layers of at least 1, got 0"),
+        ({"layers": 0}, "layers must be a whole number of at least 1, got 0"),
         ({"variant": "released", "dim": 2}, "dim of at least 3, got 2"),
         ({"memory_gib": 1e-6}, "graphstone would need about"),
     ):

@@ -103,7 +103,7 @@ def test_bad_settings_are_one_sentence() -> None:
     graph = planted().graph
     with pytest.raises(InputError, match="no variant 'best'"):
         SpaceNE(variant="best").fit(graph)
-    with pytest.raises(InputError, match="drop must be at least 1, got 0"):
+    with pytest.raises(InputError, match="drop must be a whole number of at least 1, got 0"):
         SpaceNE(drop=0).fit(graph)
     with pytest.raises(InputError, match="would need about"):
         SpaceNE(memory_gib=1e-6).fit(graph)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 import platform
 import time
 from collections.abc import Mapping
@@ -232,9 +231,7 @@ class Method(FittedModel):
         if ("classify" if task == "classify" else "links") not in self.tasks:
             can = "classify" if task == "embed" else "embed"
             raise InputError(f"the method {self.name} cannot {task}; it serves task {can!r} only")
-        dim: Any = self.dim
-        if not isinstance(dim, numbers.Integral) or int(dim) < 1:
-            raise InputError(f"dim must be a whole number of at least 1, got {self.dim!r}")
+        self._check_counts("dim")
         return task
 
     def _checked_pairs(self, pairs: Any) -> Rows:

@@ -52,7 +52,7 @@ from graphham.graph.graph import Graph
 from graphham.graph.neighborhoods import Block
 from graphham.kernels import mean_aggregate
 from graphham.methods.base import Floats
-from graphham.methods.label_free import LabelFreeMethod, undirected
+from graphham.methods.label_free import LabelFreeMethod, linked, undirected
 from graphham.methods.network_training import NodeNet, dropped, encode_all
 from graphham.methods.parameters import keyword_settings
 from graphham.methods.scaled_features import fit_features
@@ -148,8 +148,6 @@ class DeepMinCut(LabelFreeMethod):
     """
 
     name: ClassVar[str] = "deepmincut"
-    summary: ClassVar[str] = "communities by a normalised minimum cut, no features"
-    tasks: ClassVar[frozenset[str]] = frozenset({"classify", "links"})
 
     assignments_: Floats = field(init=False)
 
@@ -177,10 +175,8 @@ class DeepMinCut(LabelFreeMethod):
 
     def _embed(self, graph: Graph, listener: Listener | None) -> None:
         self._check_settings()
-        if not graph.num_stored:
-            raise InputError("the graph has no edges to cut; give at least one")
         self._check_memory(self.memory_bytes(graph), "lower dim or take a part of the graph")
-        both_ways = undirected(graph)
+        both_ways = linked(graph, "cut")
         adjacency = both_ways.adjacency().astype(np.float32)
         adjacency /= np.float32(max(float(adjacency.sum()), _TINY))
         if self.features:
@@ -196,10 +192,8 @@ class DeepMinCut(LabelFreeMethod):
             raise InputError(
                 f"dim is the number of communities and must be at least 2, got {self.dim}"
             )
-        if not isinstance(self.steps, int) or self.steps < 1:
-            raise InputError(f"steps must be a whole number of at least 1, got {self.steps!r}")
-        if not isinstance(self.smoothing, int) or self.smoothing < 0:
-            raise InputError(f"smoothing must be a whole number from 0, got {self.smoothing!r}")
+        self._check_counts("steps")
+        self._check_counts("smoothing", least=0)
         if not self.temperature > 0 or (self.lr is not None and not self.lr > 0):
             raise InputError(
                 f"temperature and lr must be above 0, got {self.temperature!r} and {self.lr!r}"
@@ -327,7 +321,6 @@ class DeepMinCutFeatures(DeepMinCut):
     """DeepMinCut whose logits are two convolutions of the features; places new nodes too."""
 
     name: ClassVar[str] = "deepmincut-features"
-    summary: ClassVar[str] = "the same, memberships computed from features"
 
     features: bool = True
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from graphham.errors import InputError
 from graphham.graph.graph import Graph
 from graphham.methods.base import Floats
 from graphham.methods.label_free import LabelFreeMethod, undirected
@@ -39,8 +38,6 @@ class DeepWalk(LabelFreeMethod):
     """
 
     name: ClassVar[str] = "deepwalk"
-    summary: ClassVar[str] = "skip-gram vectors of random walks, no features"
-    tasks: ClassVar[frozenset[str]] = frozenset({"classify", "links"})
 
     walks: int = 20
     walk_length: int = 40
@@ -52,9 +49,7 @@ class DeepWalk(LabelFreeMethod):
         return [{}, {"window": 10}, {"window": 3}, {"lr": 0.025}]
 
     def _embed(self, graph: Graph, listener: Listener | None) -> None:
-        for name in ("walks", "walk_length", "window", "negatives"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
+        self._check_counts("walks", "walk_length", "window", "negatives")
         # Two tables of vectors, and one round of walks as the sampler and the learner hold it.
         needed = 8 * graph.num_nodes * (self.dim + 3 * (self.walk_length + 1))
         self._check_memory(needed, "lower dim")

@@ -48,7 +48,6 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
-from graphham.errors import InputError
 from graphham.graph.graph import Graph
 from graphham.methods.community_tree import Tree
 from graphham.methods.label_free import undirected
@@ -83,8 +82,6 @@ class GNE(TreeMethod):
     """
 
     name: ClassVar[str] = "gne"
-    summary: ClassVar[str] = "GNE: siblings of a tree of communities on spheres, no features"
-    tasks: ClassVar[frozenset[str]] = frozenset({"classify", "links"})
 
     centers_: Array = field(init=False)
     radii_: Array = field(init=False)
@@ -108,9 +105,7 @@ class GNE(TreeMethod):
         return 8 * squares + _COPIES * 4 * batch + rows
 
     def _embed(self, graph: Graph, listener: Listener | None) -> None:
-        for name in ("steps", "sphere_steps"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
+        self._check_counts("steps", "sphere_steps")
         linked = undirected(graph)
         tree = self._make_tree(linked)
         widest = int(tree.num_children().max())

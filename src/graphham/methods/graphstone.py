@@ -213,8 +213,6 @@ class GraphSTONE(LabelFreeMethod, NetworkMethod):
     """
 
     name: ClassVar[str] = "graphstone"
-    summary: ClassVar[str] = "GraphSTONE: structural topics of anonymous walks guide convolutions"
-    tasks: ClassVar[frozenset[str]] = frozenset({"classify", "links"})
 
     topics_: Floats = field(init=False)
     topic_words_: list[list[tuple[str, float]]] = field(init=False)
@@ -257,11 +255,7 @@ class GraphSTONE(LabelFreeMethod, NetworkMethod):
             raise InputError(f"variant must be paper or released, got {self.variant!r}")
         if self.reduce < 0:
             raise InputError(f"reduce must be 0 (all features) or more, got {self.reduce}")
-        for name in ("hidden", "layers"):
-            if getattr(self, name) < 1:
-                raise InputError(
-                    f"GraphSTONE needs {name} of at least 1, got {getattr(self, name)}"
-                )
+        self._check_counts("hidden", "layers")
         if self._is_released and self.dim < 3:
             raise InputError(f"the released variant needs dim of at least 3, got {self.dim}")
 

@@ -208,7 +208,6 @@ class HGCN(NetworkMethod):
     """
 
     name: ClassVar[str] = "hgcn"
-    summary: ClassVar[str] = "H-GCN: convolutions down and up four coarser graphs"
     tasks: ClassVar[frozenset[str]] = frozenset({"classify"})
 
     dim: int = 32
@@ -243,11 +242,7 @@ class HGCN(NetworkMethod):
         return {"feature_dropout": rate, "dropout": rate}
 
     def _fit(self, request: FitRequest) -> None:
-        if self.channels < 1 or self.weight_dim < 1:
-            raise InputError(
-                f"H-GCN needs channels and weight_dim of at least 1, "
-                f"got {self.channels} and {self.weight_dim}"
-            )
+        self._check_counts("channels", "weight_dim")
         self.coarsening_ = coarsen(request.graph, self.levels, self.max_weight)
         needed = step_bytes(self.coarsening_, self.dim + self.weight_dim)
         check_memory(self.name, needed, self.memory_gib, "lower dim or levels")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from graphham.datasets.open_source import as_graph
+from graphham.errors import InputError
 from graphham.graph.graph import Graph, build_graph
 from graphham.methods.base import FitRequest, Method
 from graphham.methods.memory_check import check_memory
@@ -36,6 +37,7 @@ class LabelFreeMethod(Method):
             vectors.
     """
 
+    tasks: ClassVar[frozenset[str]] = frozenset({"classify", "links"})
     reads_labels: ClassVar[bool] = False
 
     memory_gib: float | None = None
@@ -101,6 +103,13 @@ def classify_vectors(method: Method, request: FitRequest) -> None:
     found = fit_logistic(inputs, labels, training, validation, _STRENGTHS)
     method.class_scores_ = found.scores(inputs, labels.is_multi)
     method.validation_ = found.validation
+
+
+def linked(graph: Graph, purpose: str) -> Graph:
+    """Return :func:`undirected`; refuse a graph that has no edges to do something with."""
+    if not graph.num_stored:
+        raise InputError(f"the graph has no edges to {purpose}; give at least one")
+    return undirected(graph)
 
 
 def undirected(graph: Graph) -> Graph:

@@ -50,7 +50,6 @@ class LogisticRegression(Method):
     """
 
     name: ClassVar[str] = "logreg"
-    summary: ClassVar[str] = "logistic regression on features, no graph"
     tasks: ClassVar[frozenset[str]] = _CLASSIFY
 
     scaling: str = "auto"
@@ -107,7 +106,6 @@ class SmoothedRegression(LogisticRegression):
     """
 
     name: ClassVar[str] = "sgc"
-    summary: ClassVar[str] = "logistic regression on two-hop smoothed features (SGC)"
 
     steps: int = 2
     symmetric: bool = False
@@ -173,7 +171,6 @@ class MLP(NetworkMethod):
     """
 
     name: ClassVar[str] = "mlp"
-    summary: ClassVar[str] = "one hidden layer on features, no graph"
     tasks: ClassVar[frozenset[str]] = _CLASSIFY
 
     def _candidates(self, task: str) -> list[dict[str, Any]]:

@@ -76,6 +76,8 @@ class NetworkMethod(Method):
         scale: Multiplies cosines in the unsupervised loss.
     """
 
+    tasks: ClassVar[frozenset[str]] = frozenset({"classify", "links"})
+
     scaling: str = "auto"
     epochs: int | None = None
     lr: float | None = None
@@ -198,3 +200,25 @@ class NetworkMethod(Method):
         }
         self._net.load_state_dict(weights)
         self._net.eval()
+
+
+@keyword_settings
+class LayeredMethod(NetworkMethod):
+    """A network of as many layers as one wants steps around a node.
+
+    Args:
+        layers: Number of layers; two for classes and one for links when not given.
+        **settings: Those of :class:`NetworkMethod`.
+    """
+
+    layers: int | None = None
+
+    def _candidates(self, task: str) -> list[dict[str, Any]]:
+        mild = {"feature_dropout": 0.3, "edge_dropout": 0.1}
+        return [{}, mild, {"layers": 2}, {**mild, "layers": 2}]
+
+    def _num_layers(self, num_classes: int) -> int:
+        if self.layers is None:
+            return 2 if num_classes else 1
+        self._check_counts("layers")
+        return self.layers

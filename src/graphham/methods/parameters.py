@@ -94,6 +94,15 @@ class Parameters:
             setattr(self, name, value)
         return self
 
+    def _check_counts(self, *names: str, least: int = 1) -> None:
+        """Refuse settings that are not whole numbers, or too small."""
+        for name in names:
+            value = getattr(self, name)
+            if not isinstance(value, numbers.Integral) or int(value) < least:
+                raise InputError(
+                    f"{name} must be a whole number of at least {least}, got {value!r}"
+                )
+
     def __repr__(self) -> str:
         defaults = self.setting_defaults()
         shown = ", ".join(

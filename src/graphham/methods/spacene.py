@@ -90,8 +90,6 @@ class SpaceNE(TreeMethod):
     """
 
     name: ClassVar[str] = "spacene"
-    summary: ClassVar[str] = "SpaceNE: nested subspaces along a tree of communities, no features"
-    tasks: ClassVar[frozenset[str]] = frozenset({"classify", "links"})
 
     removed_: npt.NDArray[np.float32] = field(init=False)
 
@@ -140,10 +138,8 @@ class SpaceNE(TreeMethod):
             raise InputError(
                 f"there is no variant {self.variant!r} of spacene; choose described or released"
             )
-        least = {"drop": 1, "walks": 1, "walk_length": 2, "window": 1}
-        for name, bound in least.items():
-            if not isinstance(getattr(self, name), int) or getattr(self, name) < bound:
-                raise InputError(f"{name} must be at least {bound}, got {getattr(self, name)!r}")
+        self._check_counts("drop", "walks", "window")
+        self._check_counts("walk_length", least=2)
         if self.steps is not None and self.steps < 0:
             raise InputError(f"steps must not be negative, got {self.steps}")
 

@@ -65,7 +65,6 @@ class SmoothedFeatures(SparseMethod):
     """
 
     name: ClassVar[str] = "smoothed"
-    summary: ClassVar[str] = "cosine of one-hop smoothed features, no training"
 
     scaling: str = "auto"
     steps: int = 1
@@ -90,7 +89,6 @@ class SmoothedDirections(SmoothedFeatures):
     """
 
     name: ClassVar[str] = "smoothed-svd"
-    summary: ClassVar[str] = "the same along the main directions only"
 
     def _score_links(self, pairs: Rows) -> npt.NDArray[np.float64]:
         return Method._score_links(self, pairs)
@@ -107,7 +105,6 @@ class PlainFeatures(SmoothedFeatures):
     """
 
     name: ClassVar[str] = "features"
-    summary: ClassVar[str] = "cosine of features, no graph, no training"
 
     steps: int = field(default=0, init=False)
 
@@ -127,28 +124,23 @@ class CommonNeighbors(SparseMethod):
     """Number of neighbours that two nodes share (in a directed graph: point to both).
 
     Args:
-        seed: Decides the main directions of ``embedding_`` to rounding.
-        dim: Width of ``embedding_``.
+        **settings: Those of :class:`SparseMethod`.
     """
 
     name: ClassVar[str] = "common-neighbors"
-    summary: ClassVar[str] = "number of shared neighbours"
 
     def _rows(self, graph: Graph) -> Any:
-        ones = np.ones(graph.num_stored, dtype=np.float32)
-        return _neighbors(graph, ones)
+        return _neighbors(graph, np.ones(graph.num_stored, dtype=np.float32))
 
 
 class AdamicAdar(SparseMethod):
     """Shared neighbours k, each counting 1 / log(degree of k) (Adamic and Adar, 2003).
 
     Args:
-        seed: Decides the main directions of ``embedding_`` to rounding.
-        dim: Width of ``embedding_``.
+        **settings: Those of :class:`SparseMethod`.
     """
 
     name: ClassVar[str] = "adamic-adar"
-    summary: ClassVar[str] = "shared neighbours, rare ones counting more"
 
     def _rows(self, graph: Graph) -> Any:
         return shared_neighbors(graph)
