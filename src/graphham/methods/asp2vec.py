@@ -109,9 +109,6 @@ class Asp2Vec(LabelFreeMethod):
 
     name: ClassVar[str] = "asp2vec"
 
-    centers_: Floats = field(init=False)
-    aspects_: Floats = field(init=False)
-
     aspects: int = 5
     walks: int = 10
     warmup: int = 10
@@ -123,6 +120,9 @@ class Asp2Vec(LabelFreeMethod):
     threshold: float = 0.5
     lr: float = 0.025
     scorer: str = "products"
+
+    centers_: Floats = field(init=False)
+    aspects_: Floats = field(init=False)
 
     def _candidates(self, task: str) -> list[dict[str, Any]]:
         if task == "classify":

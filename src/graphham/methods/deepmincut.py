@@ -97,11 +97,10 @@ class _Encoder(NodeNet):
     """Two convolutions (means over a node and its neighbours) from features to logits."""
 
     def __init__(self, num_features: int, hidden: int, dim: int, dropout: float) -> None:
-        super().__init__(dim, 0, num_layers=2, self_edge=True)
+        super().__init__(dim, 0, num_layers=2, self_edge=True, dropout=dropout)
         self.first = nn.Parameter(torch.empty(num_features, hidden))
         self.second = nn.Parameter(torch.empty(hidden, dim))
         self.bias = nn.Parameter(torch.zeros(dim))
-        self.dropout = dropout
 
     def encode(
         self, features: FeatureRows, blocks: list[Block], generator: torch.Generator | None
@@ -149,8 +148,6 @@ class DeepMinCut(LabelFreeMethod):
 
     name: ClassVar[str] = "deepmincut"
 
-    assignments_: Floats = field(init=False)
-
     features: bool = False
     steps: int = 300
     lr: float | None = None
@@ -160,6 +157,8 @@ class DeepMinCut(LabelFreeMethod):
     smoothing: int = 10
     scaling: str = "auto"
     dropout: float = 0.2
+
+    assignments_: Floats = field(init=False)
 
     def _candidates(self, task: str) -> list[dict[str, Any]]:
         if self.features:

@@ -118,7 +118,7 @@ class GatNet(NodeNet):
         attention_dropout: float,
         residual: bool,
     ) -> None:
-        super().__init__(dim, num_classes, layers, self_edge=True)
+        super().__init__(dim, num_classes, layers, self_edge=True, dropout=dropout)
         split = max(1, dim // heads)
         hidden = [
             GatLayer(num_features if i == 0 else split * heads, heads, split, True, residual)
@@ -126,7 +126,7 @@ class GatNet(NodeNet):
         ]
         last = GatLayer(split * heads if hidden else num_features, out_heads, dim, False, residual)
         self.layers = nn.ModuleList([*hidden, last])
-        self.dropout, self.attention_dropout = dropout, attention_dropout
+        self.attention_dropout = attention_dropout
 
     def encode(
         self, features: FeatureRows, blocks: list[Block], generator: torch.Generator | None

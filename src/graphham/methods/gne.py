@@ -83,13 +83,13 @@ class GNE(TreeMethod):
 
     name: ClassVar[str] = "gne"
 
-    centers_: Array = field(init=False)
-    radii_: Array = field(init=False)
-
     steps: int = 6001
     sphere_steps: int = 10001
     lr: float = 0.003
     sphere_lr: float = 0.001
+
+    centers_: Array = field(init=False)
+    radii_: Array = field(init=False)
 
     def _candidates(self, task: str) -> list[dict[str, Any]]:
         # The vectors are as good as the tree, so the tree is what there is to choose.

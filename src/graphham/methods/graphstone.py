@@ -127,8 +127,8 @@ class TopicNet(NodeNet):
         dropout: float,
         is_released: bool,
     ) -> None:
-        super().__init__(dim, 0, layers, self_edge=False)
-        self.dropout, self.is_released = dropout, is_released
+        super().__init__(dim, 0, layers, self_edge=False, dropout=dropout)
+        self.is_released = is_released
         kept = dim // 3 if is_released else 0
         view = kept if is_released else (dim + 1) // 2
         widths = [hidden] * (layers - 1) + [view]
@@ -214,10 +214,6 @@ class GraphSTONE(LabelFreeMethod, NetworkMethod):
 
     name: ClassVar[str] = "graphstone"
 
-    topics_: Floats = field(init=False)
-    topic_words_: list[list[tuple[str, float]]] = field(init=False)
-    _directions: Floats | None = field(init=False)
-
     variant: str = "paper"
     topics: int = 5
     walks: int = 50
@@ -227,6 +223,10 @@ class GraphSTONE(LabelFreeMethod, NetworkMethod):
     hidden: int = 100
     layers: int = 2
     reduce: int = 128
+
+    topics_: Floats = field(init=False)
+    topic_words_: list[list[tuple[str, float]]] = field(init=False)
+    _directions: Floats | None = field(init=False)
 
     @property
     def _is_released(self) -> bool:

@@ -138,8 +138,7 @@ class HgcnNet(NodeNet):
         weight_dim: int,
         dropout: float,
     ) -> None:
-        super().__init__(dim, num_classes, 0, self_edge=True)
-        self.dropout = dropout
+        super().__init__(dim, num_classes, 0, self_edge=True, dropout=dropout)
         depth = len(coarsening.parents)
         # The level of each layer but the last: 0 1 2 3 4 3 2 1 for four levels.
         self.path = [*range(depth + 1), *range(depth - 1, 0, -1)]

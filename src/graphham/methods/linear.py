@@ -147,10 +147,9 @@ class MLPNet(NodeNet):
     """
 
     def __init__(self, num_features: int, dim: int, num_classes: int, dropout: float) -> None:
-        super().__init__(dim, num_classes, 0, self_edge=False)
+        super().__init__(dim, num_classes, 0, self_edge=False, dropout=dropout)
         self.weight = nn.Parameter(torch.empty(num_features, dim))
         self.bias = nn.Parameter(torch.empty(dim))
-        self.dropout = dropout
 
     def encode(
         self, features: FeatureRows, blocks: list[Block], generator: torch.Generator | None

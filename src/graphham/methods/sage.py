@@ -62,10 +62,9 @@ class SageNet(NodeNet):
     def __init__(
         self, num_features: int, dim: int, num_classes: int, layers: int, dropout: float
     ) -> None:
-        super().__init__(dim, num_classes, layers, self_edge=False)
+        super().__init__(dim, num_classes, layers, self_edge=False, dropout=dropout)
         widths = [num_features] + [dim] * layers
         self.layers = nn.ModuleList(SageLayer(widths[i], dim) for i in range(layers))
-        self.dropout = dropout
 
     def encode(
         self, features: FeatureRows, blocks: list[Block], generator: torch.Generator | None

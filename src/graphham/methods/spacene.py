@@ -91,8 +91,6 @@ class SpaceNE(TreeMethod):
 
     name: ClassVar[str] = "spacene"
 
-    removed_: npt.NDArray[np.float32] = field(init=False)
-
     variant: str = "described"
     drop: int = 1
     alpha: float = 1.0
@@ -102,6 +100,8 @@ class SpaceNE(TreeMethod):
     walks: int = 80
     walk_length: int = 10
     window: int = 5
+
+    removed_: npt.NDArray[np.float32] = field(init=False)
 
     def _candidates(self, task: str) -> list[dict[str, Any]]:
         return [{}, {"drop": 8}, {"window": 10, "walk_length": 20}, {"variant": "released"}]

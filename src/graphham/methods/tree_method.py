@@ -33,12 +33,12 @@ class TreeMethod(LabelFreeMethod):
         tree_: The tree.
     """
 
-    tree_: Tree = field(init=False)
-
     tree: Any = None
     max_leaves: int = 100
     max_depth: int = 3
     resolution: float = 1.0
+
+    tree_: Tree = field(init=False)
 
     def _make_tree(self, graph: Graph) -> Tree:
         """Read or build the tree, and set ``tree_`` and ``levels_``."""

@@ -58,10 +58,9 @@ class SmoothedFeatures(SparseMethod):
     """Cosine of features averaged over each node and its neighbours; no training at all.
 
     Args:
-        seed: Decides the main directions of ``embedding_`` to rounding.
-        dim: Width of ``embedding_``.
         scaling: ``auto``, ``none``, ``row``, ``tfidf`` or ``standard`` features.
         steps: How often features are averaged.
+        **settings: Those of :class:`SparseMethod`.
     """
 
     name: ClassVar[str] = "smoothed"
@@ -82,10 +81,7 @@ class SmoothedDirections(SmoothedFeatures):
     """Cosine of smoothed features reduced to ``dim`` main directions.
 
     Args:
-        seed: Decides the main directions to rounding.
-        dim: Width of the vectors.
-        scaling: ``auto``, ``none``, ``row``, ``tfidf`` or ``standard`` features.
-        steps: How often features are averaged.
+        **settings: Those of :class:`SmoothedFeatures`.
     """
 
     name: ClassVar[str] = "smoothed-svd"
@@ -99,9 +95,7 @@ class PlainFeatures(SmoothedFeatures):
     """Cosine of features, without the graph.
 
     Args:
-        seed: Decides the main directions of ``embedding_`` to rounding.
-        dim: Width of ``embedding_``.
-        scaling: ``auto``, ``none``, ``row``, ``tfidf`` or ``standard`` features.
+        **settings: Those of :class:`SmoothedFeatures`, ``steps`` excepted.
     """
 
     name: ClassVar[str] = "features"
