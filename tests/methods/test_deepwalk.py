@@ -114,7 +114,7 @@ def test_the_guide_never_leads_past_the_place(weights: list[int], seed: int) -> 
 def test_bad_settings_are_named() -> None:
     pair = build_graph(np.array([0]), np.array([1]), 2)
     for name in ("walks", "walk_length", "window", "negatives"):
-        with pytest.raises(InputError, match=f"{name} must be at least 1, got 0"):
+        with pytest.raises(InputError, match=f"{name} must be a whole number of at least 1, got 0"):
             DeepWalk(**{name: 0}).fit(pair)
     with pytest.raises(InputError, match=r"deepwalk would need about .*lower dim"):
         DeepWalk(memory_gib=1e-9).fit(pair)

@@ -87,5 +87,5 @@ def test_attention_dropout_keeps_the_mean_and_nothing_without_a_generator() -> N
 @pytest.mark.parametrize("name", ["layers", "heads", "out_heads"])
 def test_a_network_of_nothing_is_refused(name: str) -> None:
     graph = planted_hierarchy((2, 3), num_nodes=90, seed=3).graph
-    with pytest.raises(InputError, match=f"GAT needs {name} of at least 1, got 0"):
+    with pytest.raises(InputError, match=f"{name} must be a whole number of at least 1, got 0"):
         GAT(dim=4, epochs=1, **{name: 0}).fit(graph)

@@ -127,16 +127,16 @@ def test_new_nodes_are_placed_by_their_own_walks(batch: str, tmp_path: Path) -> 
     method = quick(batch=batch, batch_size=64).fit(graph)
     kept = method.embedding_.copy()
     other = planted_hierarchy((2, 3), 150, seed=5).graph
-    vectors = method.transform(other)
+    vectors = method.transform(other).embedding
     assert vectors.shape == (150, 16)
     assert np.isfinite(vectors).all()
     # Reading another graph must not change what is known of this one.
-    np.testing.assert_array_equal(method.transform(graph), kept)
+    np.testing.assert_array_equal(method.transform(graph).embedding, kept)
     method.save(tmp_path / "kept")
     again = load_method(tmp_path / "kept")
     np.testing.assert_array_equal(again.topics_, method.topics_)
     assert again.topic_words_ == method.topic_words_
-    np.testing.assert_array_equal(again.transform(other), vectors)
+    np.testing.assert_array_equal(again.transform(other).embedding, vectors)
 
 
 def test_odd_graphs_are_served() -> None:
@@ -163,7 +163,7 @@ def test_bad_settings_are_named() -> None:
         ({"topics": 0}, "topics must be at least 1"),
         ({"walks": 0}, "walks must be at least 1, got 0"),
         ({"walk_nodes": 30}, "2 to 15 nodes, got 30"),
-        ({"layers": 0}, "layers of at least 1, got 0"),
+        ({"layers": 0}, "layers must be a whole number of at least 1, got 0"),
         ({"variant": "released", "dim": 2}, "dim of at least 3, got 2"),
         ({"memory_gib": 1e-6}, "graphstone would need about"),
     ):

@@ -85,7 +85,7 @@ def test_what_does_not_fit_is_refused_with_a_reason() -> None:
     with pytest.raises(InputError, match=r"hgcn would need about .* lower dim or levels"):
         HGCN(memory_gib=1e-5).fit(graph, task="classify")
     with pytest.raises(InputError, match="cannot embed"):
-        HGCN().fit(graph)
+        HGCN().fit(graph, task="embed")
     with pytest.raises(InputError, match="max_weight at least 1, got 4 and 0"):
         HGCN(max_weight=0).fit(graph, task="classify")
     with pytest.raises(InputError, match="channels"):

@@ -32,7 +32,6 @@ class Given(LabelFreeMethod):
     """A method that finds the features."""
 
     name: ClassVar[str] = "given"
-    summary: ClassVar[str] = "the features themselves"
     tasks: ClassVar[frozenset[str]] = frozenset({"classify", "links"})
     seen: Graph | None = None
 

@@ -8,6 +8,7 @@ import pytest
 from graphham.errors import InputError
 from graphham.graph.graph import build_graph
 from graphham.graph.planted import planted_hierarchy
+from graphham.methods.base import FitRequest
 from graphham.methods.linear import MLP, LogisticRegression, SmoothedRegression, split_rows
 from graphham.methods.sparse_dots import walk_matrix
 from graphham.training.supervision import Truth
@@ -91,7 +92,7 @@ def test_features_alone_know_nothing_of_the_links(kind: type) -> None:
 
 def test_every_method_divides_the_rows_alike() -> None:
     graph = planted_hierarchy((2, 3), num_nodes=200, seed=1).graph
-    training, validation = split_rows(graph, 4, None, None)
+    training, validation = split_rows(FitRequest.checked(graph, "classify", None, None), 4)
     truth = Truth.split(graph.labels, 4, 0.1)
     assert validation.tolist() == truth.validation.tolist()
     assert sorted([*training, *validation]) == list(range(200))

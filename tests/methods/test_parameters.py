@@ -1,34 +1,63 @@
 """Settings by name: collected along the classes, checked by kind, shown where not default."""
 
 from collections.abc import Sequence
+from dataclasses import field
 from typing import Any
 
 import pytest
 
 from graphham.errors import InputError
-from graphham.methods.parameters import Parameters
+from graphham.methods.parameters import Parameters, keyword_settings
 
 
+@keyword_settings
 class Plain(Parameters):
     name = "plain"
+    seed: int = 0
+    rate: float | None = None
 
-    def __init__(self, seed: int = 0, rate: float | None = None) -> None:
-        self.seed, self.rate = seed, rate
 
-
+@keyword_settings
 class More(Plain):
     name = "more"
+    sizes: Sequence[int] = (2, 1)
+    is_on: bool = False
+    rate: float | None = 0.5
+    weight_: float = field(init=False)
 
-    def __init__(
-        self,
-        *,
-        sizes: Sequence[int] = (2, 1),
-        is_on: bool = False,
-        rate: float | None = 0.5,
-        **settings: Any,
-    ) -> None:
-        super().__init__(rate=rate, **settings)
-        self.sizes, self.is_on = sizes, is_on
+
+@keyword_settings
+class Fixed(More):
+    sizes: Sequence[int] = field(default=(1,), init=False)
+
+
+class ByHand(Plain):
+    def __init__(self, *, rate: float | None = 2.0, depth: int = 1, **others: Any) -> None:
+        super().__init__(rate=rate, **others)
+        self.depth = depth
+
+
+def test_settings_are_given_by_name_and_fitted_attributes_are_none_of_them() -> None:
+    made: Any = More
+    with pytest.raises(TypeError, match="positional"):
+        made(3)
+    with pytest.raises(TypeError, match="weight_"):
+        made(weight_=1.0)
+    assert not hasattr(More(), "weight_")
+    assert More() != More()
+
+
+def test_a_subclass_fixes_a_setting() -> None:
+    assert Fixed.setting_defaults() == {"seed": 0, "rate": 0.5, "is_on": False}
+    assert Fixed(seed=1).sizes == (1,)
+    with pytest.raises(InputError, match="no setting 'sizes'"):
+        Fixed.make(sizes=(3,))
+
+
+def test_a_constructor_written_by_hand_passes_settings_on() -> None:
+    assert ByHand.setting_defaults() == {"seed": 0, "rate": 2.0, "depth": 1}
+    assert ByHand.setting_kinds() == {"seed": "int", "rate": "float | None", "depth": "int"}
+    assert ByHand(seed=3).get_params() == {"seed": 3, "rate": 2.0, "depth": 1}
 
 
 def test_a_subclass_adds_settings_and_changes_defaults() -> None:

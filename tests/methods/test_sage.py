@@ -49,5 +49,5 @@ def test_layers_are_stacked_with_a_kink_between_them_and_none_after() -> None:
 
 def test_a_network_without_layers_is_refused() -> None:
     graph = planted_hierarchy((2, 3), num_nodes=90, seed=3).graph
-    with pytest.raises(InputError, match="at least one layer, got 0"):
+    with pytest.raises(InputError, match="layers must be a whole number of at least 1, got 0"):
         GraphSAGE(dim=4, epochs=1, layers=0).fit(graph)

@@ -55,6 +55,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -65,7 +66,8 @@ from graphham.errors import InputError
 from graphham.graph.graph import Graph
 from graphham.methods.asp2vec_kernels import learn_windows
 from graphham.methods.base import Floats, Rows, cosines
-from graphham.methods.label_free import LabelFreeMethod, undirected
+from graphham.methods.label_free import LabelFreeMethod, linked
+from graphham.methods.parameters import keyword_settings
 from graphham.sampling.keys import derive_key, numpy_generator
 from graphham.sampling.walks import walk_contexts
 from graphham.system.jit import Array, frozen
@@ -82,6 +84,7 @@ _SPREAD = np.float32(1.0)
 _SCORERS = ("products", "cosine")
 
 
+@keyword_settings
 class Asp2Vec(LabelFreeMethod):
     """Skip-gram with several context vectors per node, chosen by the walk; no features.
 
@@ -105,40 +108,21 @@ class Asp2Vec(LabelFreeMethod):
     """
 
     name: ClassVar[str] = "asp2vec"
-    summary: ClassVar[str] = "skip-gram with several aspects per node, no features"
-    tasks: ClassVar[frozenset[str]] = frozenset({"classify", "links"})
 
-    centers_: Floats
-    aspects_: Floats
+    aspects: int = 5
+    walks: int = 10
+    warmup: int = 10
+    walk_length: int = 80
+    window: int = 3
+    negatives: int = 2
+    temperature: float = 0.5
+    regularizer: float = 0.01
+    threshold: float = 0.5
+    lr: float = 0.025
+    scorer: str = "products"
 
-    def __init__(
-        self,
-        *,
-        aspects: int = 5,
-        walks: int = 10,
-        warmup: int = 10,
-        walk_length: int = 80,
-        window: int = 3,
-        negatives: int = 2,
-        temperature: float = 0.5,
-        regularizer: float = 0.01,
-        threshold: float = 0.5,
-        lr: float = 0.025,
-        scorer: str = "products",
-        **settings: Any,
-    ) -> None:
-        super().__init__(**settings)
-        self.aspects = aspects
-        self.walks = walks
-        self.warmup = warmup
-        self.walk_length = walk_length
-        self.window = window
-        self.negatives = negatives
-        self.temperature = temperature
-        self.regularizer = regularizer
-        self.threshold = threshold
-        self.lr = lr
-        self.scorer = scorer
+    centers_: Floats = field(init=False)
+    aspects_: Floats = field(init=False)
 
     def _candidates(self, task: str) -> list[dict[str, Any]]:
         if task == "classify":
@@ -177,10 +161,8 @@ class Asp2Vec(LabelFreeMethod):
 
     def _embed(self, graph: Graph, listener: Listener | None) -> None:
         self._check_settings()
-        if not graph.num_stored:
-            raise InputError("the graph has no edges to walk along; give at least one")
         self._check_memory(self.memory_bytes(graph), "lower dim or aspects")
-        both_ways = undirected(graph)
+        both_ways = linked(graph, "walk along")
         if listener is not None:
             listener.on_start(self.warmup + self.walks, 0)
         self._learn(both_ways, listener)
@@ -191,12 +173,8 @@ class Asp2Vec(LabelFreeMethod):
             listener.on_end("complete")
 
     def _check_settings(self) -> None:
-        for name in ("aspects", "walks", "walk_length", "window", "negatives"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or value < 1:
-                raise InputError(f"{name} must be a whole number of at least 1, got {value!r}")
-        if not isinstance(self.warmup, int) or self.warmup < 0:
-            raise InputError(f"warmup must be a whole number of at least 0, got {self.warmup!r}")
+        self._check_counts("aspects", "walks", "walk_length", "window", "negatives")
+        self._check_counts("warmup", least=0)
         for name in ("temperature", "lr"):
             if not getattr(self, name) > 0:
                 raise InputError(f"{name} must be above 0, got {getattr(self, name)!r}")

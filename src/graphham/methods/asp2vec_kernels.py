@@ -62,11 +62,7 @@ def learn_windows(
                     continue
                 around[seen] = other
                 seen += 1
-                is_new = True
-                for c in range(num_distinct):
-                    if distinct[c] == other:
-                        is_new = False
-                if is_new:
+                if not _is_among(other, distinct, num_distinct):
                     distinct[num_distinct] = other
                     num_distinct += 1
             if seen == 0:
@@ -98,11 +94,7 @@ def learn_windows(
                     if num_drawn > negatives:
                         break
                     other = below(mix(pair_key, n + 1), num_nodes)
-                    is_free = other != node
-                    for c in range(num_distinct):
-                        if distinct[c] == other:
-                            is_free = False
-                    if is_free:
+                    if other != node and not _is_among(other, distinct, num_distinct):
                         drawn[num_drawn] = other
                         num_drawn += 1
                 expected = np.float32(0.0)
@@ -149,6 +141,16 @@ def learn_windows(
             for d in range(dim):
                 centers[node, d] += change[d]
     return total, pairs
+
+
+@inlined
+def _is_among(node: Any, nodes: Array, count: int) -> bool:
+    """Tell whether a node is one of the first ``count`` of an array."""
+    found = False
+    for c in range(count):
+        if nodes[c] == node:
+            found = True
+    return found
 
 
 @inlined

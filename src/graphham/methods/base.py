@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 import platform
 import time
 from collections.abc import Mapping
@@ -20,6 +19,7 @@ from graphham.graph.ids import NodeIds
 from graphham.methods.fit_request import FitRequest, Rows
 from graphham.methods.fitted_model import FittedModel
 from graphham.methods.link_cosines import cosines
+from graphham.methods.parameters import keyword_settings
 from graphham.results.result import FitResult, Floats, predicted, refuse_not_finite
 from graphham.results.run_folder import Run
 from graphham.results.run_places import check_place
@@ -40,11 +40,12 @@ _USUAL_RATE = 0.01  # of a method that chooses its learning rate itself
 _MOST_GROUPS = 1000
 
 
+@keyword_settings
 class Method(FittedModel):
     """A way to embed or classify the nodes of a graph; scikit-learn's conventions hold.
 
-    A subclass stores its settings in ``__init__`` (nothing else happens there) and does the work
-    in :meth:`_fit`. Task ``"embed"`` hands it a graph without labels, so it cannot read them; task
+    A subclass declares its settings as fields (see :func:`keyword_settings`) and does the work in
+    :meth:`_fit`. Task ``"embed"`` hands it a graph without labels, so it cannot read them; task
     ``"classify"`` may read the labels of ``train_rows`` and ``validation_rows``.
 
     Args:
@@ -56,9 +57,8 @@ class Method(FittedModel):
     # Whether classify changes the vectors too; see LabelFreeMethod.
     reads_labels: ClassVar[bool] = True
 
-    def __init__(self, *, seed: int = 0, dim: int = 128) -> None:
-        self.seed = seed
-        self.dim = dim
+    seed: int = 0
+    dim: int = 128
 
     def fit(
         self,
@@ -231,9 +231,7 @@ class Method(FittedModel):
         if ("classify" if task == "classify" else "links") not in self.tasks:
             can = "classify" if task == "embed" else "embed"
             raise InputError(f"the method {self.name} cannot {task}; it serves task {can!r} only")
-        dim: Any = self.dim
-        if not isinstance(dim, numbers.Integral) or int(dim) < 1:
-            raise InputError(f"dim must be a whole number of at least 1, got {self.dim!r}")
+        self._check_counts("dim")
         return task
 
     def _checked_pairs(self, pairs: Any) -> Rows:

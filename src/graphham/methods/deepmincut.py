@@ -38,6 +38,7 @@ on a smaller machine.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -51,8 +52,9 @@ from graphham.graph.graph import Graph
 from graphham.graph.neighborhoods import Block
 from graphham.kernels import mean_aggregate
 from graphham.methods.base import Floats
-from graphham.methods.label_free import LabelFreeMethod, undirected
+from graphham.methods.label_free import LabelFreeMethod, linked, undirected
 from graphham.methods.network_training import NodeNet, dropped, encode_all
+from graphham.methods.parameters import keyword_settings
 from graphham.methods.scaled_features import fit_features
 from graphham.methods.sparse_dots import walk_matrix
 from graphham.model.feature_rows import FeatureRows
@@ -95,11 +97,10 @@ class _Encoder(NodeNet):
     """Two convolutions (means over a node and its neighbours) from features to logits."""
 
     def __init__(self, num_features: int, hidden: int, dim: int, dropout: float) -> None:
-        super().__init__(dim, 0, num_layers=2, self_edge=True)
+        super().__init__(dim, 0, num_layers=2, self_edge=True, dropout=dropout)
         self.first = nn.Parameter(torch.empty(num_features, hidden))
         self.second = nn.Parameter(torch.empty(hidden, dim))
         self.bias = nn.Parameter(torch.zeros(dim))
-        self.dropout = dropout
 
     def encode(
         self, features: FeatureRows, blocks: list[Block], generator: torch.Generator | None
@@ -123,6 +124,7 @@ class _Encoder(NodeNet):
             self.bias.copy_(-logits.mean(0) @ turn)
 
 
+@keyword_settings
 class DeepMinCut(LabelFreeMethod):
     """Communities with few edges between them; the logits of membership are the vectors.
 
@@ -145,35 +147,18 @@ class DeepMinCut(LabelFreeMethod):
     """
 
     name: ClassVar[str] = "deepmincut"
-    summary: ClassVar[str] = "communities by a normalised minimum cut, no features"
-    tasks: ClassVar[frozenset[str]] = frozenset({"classify", "links"})
 
-    assignments_: Floats
+    features: bool = False
+    steps: int = 300
+    lr: float | None = None
+    temperature: float = 1.0
+    noise: bool = False
+    balance: float = 1.0
+    smoothing: int = 10
+    scaling: str = "auto"
+    dropout: float = 0.2
 
-    def __init__(
-        self,
-        *,
-        features: bool = False,
-        steps: int = 300,
-        lr: float | None = None,
-        temperature: float = 1.0,
-        noise: bool = False,
-        balance: float = 1.0,
-        smoothing: int = 10,
-        scaling: str = "auto",
-        dropout: float = 0.2,
-        **settings: Any,
-    ) -> None:
-        super().__init__(**settings)
-        self.features = features
-        self.steps = steps
-        self.lr = lr
-        self.temperature = temperature
-        self.noise = noise
-        self.balance = balance
-        self.smoothing = smoothing
-        self.scaling = scaling
-        self.dropout = dropout
+    assignments_: Floats = field(init=False)
 
     def _candidates(self, task: str) -> list[dict[str, Any]]:
         if self.features:
@@ -189,10 +174,8 @@ class DeepMinCut(LabelFreeMethod):
 
     def _embed(self, graph: Graph, listener: Listener | None) -> None:
         self._check_settings()
-        if not graph.num_stored:
-            raise InputError("the graph has no edges to cut; give at least one")
         self._check_memory(self.memory_bytes(graph), "lower dim or take a part of the graph")
-        both_ways = undirected(graph)
+        both_ways = linked(graph, "cut")
         adjacency = both_ways.adjacency().astype(np.float32)
         adjacency /= np.float32(max(float(adjacency.sum()), _TINY))
         if self.features:
@@ -208,10 +191,8 @@ class DeepMinCut(LabelFreeMethod):
             raise InputError(
                 f"dim is the number of communities and must be at least 2, got {self.dim}"
             )
-        if not isinstance(self.steps, int) or self.steps < 1:
-            raise InputError(f"steps must be a whole number of at least 1, got {self.steps!r}")
-        if not isinstance(self.smoothing, int) or self.smoothing < 0:
-            raise InputError(f"smoothing must be a whole number from 0, got {self.smoothing!r}")
+        self._check_counts("steps")
+        self._check_counts("smoothing", least=0)
         if not self.temperature > 0 or (self.lr is not None and not self.lr > 0):
             raise InputError(
                 f"temperature and lr must be above 0, got {self.temperature!r} and {self.lr!r}"
@@ -334,14 +315,13 @@ class _CutLoop(EpochLoop):
         return {"loss": float(loss.detach()), "cut": float(cut.detach())}
 
 
+@keyword_settings
 class DeepMinCutFeatures(DeepMinCut):
     """DeepMinCut whose logits are two convolutions of the features; places new nodes too."""
 
     name: ClassVar[str] = "deepmincut-features"
-    summary: ClassVar[str] = "the same, memberships computed from features"
 
-    def __init__(self, *, features: bool = True, **settings: Any) -> None:
-        super().__init__(features=features, **settings)
+    features: bool = True
 
 
 def _smoothed_start(graph: Graph, dim: int, rounds: int, key: Any) -> Floats:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from graphham.errors import InputError
 from graphham.graph.graph import Graph
 from graphham.methods.base import Floats
 from graphham.methods.label_free import LabelFreeMethod, undirected
+from graphham.methods.parameters import keyword_settings
 from graphham.sampling.keys import derive_key, numpy_generator
 from graphham.sampling.walks import walk_contexts
 from graphham.system.jit import Array, frozen, jit, mix, unit
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from graphham.training.trainer import Listener
 
 
+@keyword_settings
 class DeepWalk(LabelFreeMethod):
     """Skip-gram vectors of random walks; features are not read.
 
@@ -37,33 +38,18 @@ class DeepWalk(LabelFreeMethod):
     """
 
     name: ClassVar[str] = "deepwalk"
-    summary: ClassVar[str] = "skip-gram vectors of random walks, no features"
-    tasks: ClassVar[frozenset[str]] = frozenset({"classify", "links"})
 
-    def __init__(
-        self,
-        *,
-        walks: int = 20,
-        walk_length: int = 40,
-        window: int = 5,
-        negatives: int = 5,
-        lr: float = 0.05,
-        **settings: Any,
-    ) -> None:
-        super().__init__(**settings)
-        self.walks = walks
-        self.walk_length = walk_length
-        self.window = window
-        self.negatives = negatives
-        self.lr = lr
+    walks: int = 20
+    walk_length: int = 40
+    window: int = 5
+    negatives: int = 5
+    lr: float = 0.05
 
     def _candidates(self, task: str) -> list[dict[str, Any]]:
         return [{}, {"window": 10}, {"window": 3}, {"lr": 0.025}]
 
     def _embed(self, graph: Graph, listener: Listener | None) -> None:
-        for name in ("walks", "walk_length", "window", "negatives"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
+        self._check_counts("walks", "walk_length", "window", "negatives")
         # Two tables of vectors, and one round of walks as the sampler and the learner hold it.
         needed = 8 * graph.num_nodes * (self.dim + 3 * (self.walk_length + 1))
         self._check_memory(needed, "lower dim")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -46,8 +46,6 @@ class FittedModel(Parameters):
         summary_: Graph, groups, training, cost and versions: what ``summary.json`` says.
         ids_: The user's ids in row order.
     """
-
-    summary: ClassVar[str] = ""
 
     embedding_: Floats
     class_scores_: Floats | None

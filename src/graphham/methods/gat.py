@@ -19,11 +19,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from graphham.errors import InputError
 from graphham.graph.neighborhoods import Block
 from graphham.kernels import attend, fused_attention
-from graphham.methods.network_method import NetworkMethod, by_size
+from graphham.methods.network_method import LayeredMethod, by_size
 from graphham.methods.network_training import NodeNet, dropped, product
+from graphham.methods.parameters import keyword_settings
 from graphham.model.feature_rows import FeatureRows
 
 
@@ -118,7 +118,7 @@ class GatNet(NodeNet):
         attention_dropout: float,
         residual: bool,
     ) -> None:
-        super().__init__(dim, num_classes, layers, self_edge=True)
+        super().__init__(dim, num_classes, layers, self_edge=True, dropout=dropout)
         split = max(1, dim // heads)
         hidden = [
             GatLayer(num_features if i == 0 else split * heads, heads, split, True, residual)
@@ -126,7 +126,7 @@ class GatNet(NodeNet):
         ]
         last = GatLayer(split * heads if hidden else num_features, out_heads, dim, False, residual)
         self.layers = nn.ModuleList([*hidden, last])
-        self.dropout, self.attention_dropout = dropout, attention_dropout
+        self.attention_dropout = attention_dropout
 
     def encode(
         self, features: FeatureRows, blocks: list[Block], generator: torch.Generator | None
@@ -152,39 +152,25 @@ class GatNet(NodeNet):
         return total
 
 
-class GAT(NetworkMethod):
+@keyword_settings
+class GAT(LayeredMethod):
     """GAT with eight heads; end to end with labels, on walks without.
 
     Args:
-        layers: Number of layers; two for classes and one for links when not given.
         heads: Attention heads of hidden layers, side by side.
         out_heads: Attention heads of the last layer, averaged.
         attention_dropout: Share of attention weights dropped; by the graph's size when not given.
         residual: Add a linear path around each layer (not in the paper; helps where a node's own
             features say most, as on Pubmed).
-        **settings: Those of :class:`NetworkMethod`.
+        **settings: Those of :class:`LayeredMethod`.
     """
 
     name: ClassVar[str] = "gat"
-    summary: ClassVar[str] = "graph attention network, eight heads, two layers"
-    tasks: ClassVar[frozenset[str]] = frozenset({"classify", "links"})
 
-    def __init__(
-        self,
-        *,
-        layers: int | None = None,
-        heads: int = 8,
-        out_heads: int = 1,
-        attention_dropout: float | None = None,
-        residual: bool = False,
-        **settings: Any,
-    ) -> None:
-        super().__init__(**settings)
-        self.layers = layers
-        self.heads = heads
-        self.out_heads = out_heads
-        self.attention_dropout = attention_dropout
-        self.residual = residual
+    heads: int = 8
+    out_heads: int = 1
+    attention_dropout: float | None = None
+    residual: bool = False
 
     def _defaults(self, task: str, num_nodes: int) -> dict[str, Any]:
         found = super()._defaults(task, num_nodes)
@@ -199,25 +185,17 @@ class GAT(NetworkMethod):
             strong = {"feature_dropout": 0.6, "dropout": 0.6, "attention_dropout": 0.6}
             mild = {"feature_dropout": 0.2, "dropout": 0.3, "weight_decay": 1e-4}
             return [{}, {"residual": True}, strong, {**mild, "residual": True}]
-        mild = {"feature_dropout": 0.3, "edge_dropout": 0.1}
-        return [{}, mild, {"layers": 2}, {**mild, "layers": 2}]
+        return super()._candidates(task)
 
     def _make_net(
         self, num_features: int, num_classes: int, dropout: float, num_nodes: int
     ) -> NodeNet:
-        layers = (2 if num_classes else 1) if self.layers is None else self.layers
-        for name, value in (
-            ("layers", layers),
-            ("heads", self.heads),
-            ("out_heads", self.out_heads),
-        ):
-            if value < 1:
-                raise InputError(f"GAT needs {name} of at least 1, got {value}")
+        self._check_counts("heads", "out_heads")
         return GatNet(
             num_features,
             self.dim,
             num_classes,
-            layers,
+            self._num_layers(num_classes),
             self.heads,
             self.out_heads,
             dropout,

@@ -40,6 +40,7 @@ checked before the fit (``memory_gib``). Facebook (22,470 nodes, 171,002 edges):
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -47,10 +48,10 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
-from graphham.errors import InputError
 from graphham.graph.graph import Graph
 from graphham.methods.community_tree import Tree
 from graphham.methods.label_free import undirected
+from graphham.methods.parameters import keyword_settings
 from graphham.methods.spheres import BATCH_ENTRIES, place_on_spheres
 from graphham.methods.tree_method import TreeMethod
 from graphham.sampling.keys import derive_key
@@ -64,6 +65,7 @@ _CHUNK = 1 << 14
 _COPIES = 14
 
 
+@keyword_settings
 class GNE(TreeMethod):
     """Place the children of every group of a tree on a sphere around it.
 
@@ -80,26 +82,14 @@ class GNE(TreeMethod):
     """
 
     name: ClassVar[str] = "gne"
-    summary: ClassVar[str] = "GNE: siblings of a tree of communities on spheres, no features"
-    tasks: ClassVar[frozenset[str]] = frozenset({"classify", "links"})
 
-    centers_: Array
-    radii_: Array
+    steps: int = 6001
+    sphere_steps: int = 10001
+    lr: float = 0.003
+    sphere_lr: float = 0.001
 
-    def __init__(
-        self,
-        *,
-        steps: int = 6001,
-        sphere_steps: int = 10001,
-        lr: float = 0.003,
-        sphere_lr: float = 0.001,
-        **settings: Any,
-    ) -> None:
-        super().__init__(**settings)
-        self.steps = steps
-        self.sphere_steps = sphere_steps
-        self.lr = lr
-        self.sphere_lr = sphere_lr
+    centers_: Array = field(init=False)
+    radii_: Array = field(init=False)
 
     def _candidates(self, task: str) -> list[dict[str, Any]]:
         # The vectors are as good as the tree, so the tree is what there is to choose.
@@ -115,9 +105,7 @@ class GNE(TreeMethod):
         return 8 * squares + _COPIES * 4 * batch + rows
 
     def _embed(self, graph: Graph, listener: Listener | None) -> None:
-        for name in ("steps", "sphere_steps"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
+        self._check_counts("steps", "sphere_steps")
         linked = undirected(graph)
         tree = self._make_tree(linked)
         widest = int(tree.num_children().max())

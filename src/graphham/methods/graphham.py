@@ -63,7 +63,6 @@ class GraphHAM(Method):
     """
 
     name: ClassVar[str] = "graphham"
-    summary: ClassVar[str] = "membership attention over a nested hierarchy of groups"
     tasks: ClassVar[frozenset[str]] = _BOTH
     # What an ablation switches off; stronger than the caller's settings.
     fixed: ClassVar[Mapping[str, Any]] = {}
@@ -283,7 +282,6 @@ class NoGroupAttention(GraphHAM):
     """GraphHAM whose attention ignores groups: the ablation of lambda."""
 
     name: ClassVar[str] = "graphham-no-lambda"
-    summary: ClassVar[str] = "GraphHAM without group attention"
     fixed: ClassVar[Mapping[str, Any]] = {"model.group_score": "none"}
 
 
@@ -291,7 +289,6 @@ class NoGroupContext(GraphHAM):
     """GraphHAM whose context vectors do not depend on groups: the ablation of Q."""
 
     name: ClassVar[str] = "graphham-no-q"
-    summary: ClassVar[str] = "GraphHAM whose context vectors do not depend on groups"
     fixed: ClassVar[Mapping[str, Any]] = {"loss.group_context": False}
 
 
@@ -299,7 +296,6 @@ class NoConstraints(GraphHAM):
     """GraphHAM without must-link and cannot-link constraints: the ablation of L_reg."""
 
     name: ClassVar[str] = "graphham-no-reg"
-    summary: ClassVar[str] = "GraphHAM without must-link and cannot-link constraints"
     fixed: ClassVar[Mapping[str, Any]] = {
         "loss.must_link_weight": 0.0,
         "loss.cannot_link_weight": 0.0,
@@ -310,7 +306,6 @@ class PaperGraphHAM(GraphHAM):
     """GraphHAM as printed, with the settings of the preset ``paper``."""
 
     name: ClassVar[str] = "graphham-paper"
-    summary: ClassVar[str] = "GraphHAM as printed in the paper (preset paper)"
 
     def __init__(self, *, preset: str = "paper", **settings: Any) -> None:
         super().__init__(preset=preset, **settings)

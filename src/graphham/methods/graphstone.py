@@ -43,7 +43,7 @@ what GraphSAGE takes, twice. The walks and the model apply to any graph, so new 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -67,6 +67,7 @@ from graphham.methods.network_training import (
     product,
     train,
 )
+from graphham.methods.parameters import keyword_settings
 from graphham.methods.scaled_features import as_matrix, fit_features
 from graphham.methods.topics import TopicModel, anonymous_walks, find_topics
 from graphham.model.feature_rows import FeatureRows
@@ -126,8 +127,8 @@ class TopicNet(NodeNet):
         dropout: float,
         is_released: bool,
     ) -> None:
-        super().__init__(dim, 0, layers, self_edge=False)
-        self.dropout, self.is_released = dropout, is_released
+        super().__init__(dim, 0, layers, self_edge=False, dropout=dropout)
+        self.is_released = is_released
         kept = dim // 3 if is_released else 0
         view = kept if is_released else (dim + 1) // 2
         widths = [hidden] * (layers - 1) + [view]
@@ -189,6 +190,7 @@ class TopicNet(NodeNet):
         return 2 * super().working_bytes(nodes, edges)
 
 
+@keyword_settings
 class GraphSTONE(LabelFreeMethod, NetworkMethod):
     """GraphSTONE: two graph networks, over features and over structural topics; no labels.
 
@@ -211,37 +213,20 @@ class GraphSTONE(LabelFreeMethod, NetworkMethod):
     """
 
     name: ClassVar[str] = "graphstone"
-    summary: ClassVar[str] = "GraphSTONE: structural topics of anonymous walks guide convolutions"
-    tasks: ClassVar[frozenset[str]] = frozenset({"classify", "links"})
 
-    topics_: Floats
-    topic_words_: list[list[tuple[str, float]]]
-    _directions: Floats | None
+    variant: str = "paper"
+    topics: int = 5
+    walks: int = 50
+    walk_nodes: int = 7
+    vocabulary: int = 1000
+    min_documents: int | None = None
+    hidden: int = 100
+    layers: int = 2
+    reduce: int = 128
 
-    def __init__(
-        self,
-        *,
-        variant: str = "paper",
-        topics: int = 5,
-        walks: int = 50,
-        walk_nodes: int = 7,
-        vocabulary: int = 1000,
-        min_documents: int | None = None,
-        hidden: int = 100,
-        layers: int = 2,
-        reduce: int = 128,
-        **settings: Any,
-    ) -> None:
-        super().__init__(**settings)
-        self.variant = variant
-        self.topics = topics
-        self.walks = walks
-        self.walk_nodes = walk_nodes
-        self.vocabulary = vocabulary
-        self.min_documents = min_documents
-        self.hidden = hidden
-        self.layers = layers
-        self.reduce = reduce
+    topics_: Floats = field(init=False)
+    topic_words_: list[list[tuple[str, float]]] = field(init=False)
+    _directions: Floats | None = field(init=False)
 
     @property
     def _is_released(self) -> bool:
@@ -270,11 +255,7 @@ class GraphSTONE(LabelFreeMethod, NetworkMethod):
             raise InputError(f"variant must be paper or released, got {self.variant!r}")
         if self.reduce < 0:
             raise InputError(f"reduce must be 0 (all features) or more, got {self.reduce}")
-        for name in ("hidden", "layers"):
-            if getattr(self, name) < 1:
-                raise InputError(
-                    f"GraphSTONE needs {name} of at least 1, got {getattr(self, name)}"
-                )
+        self._check_counts("hidden", "layers")
         if self._is_released and self.dim < 3:
             raise InputError(f"the released variant needs dim of at least 3, got {self.dim}")
 

@@ -37,7 +37,8 @@ graph as a whole, so new nodes cannot be placed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import field
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -56,6 +57,7 @@ from graphham.methods.coarsening import Coarsening, assignment, coarsen
 from graphham.methods.memory_check import check_memory
 from graphham.methods.network_method import NetworkMethod, by_size
 from graphham.methods.network_training import NodeNet, dropped, product
+from graphham.methods.parameters import keyword_settings
 from graphham.model.feature_rows import FeatureRows
 from graphham.system.atomic import write_json
 
@@ -136,8 +138,7 @@ class HgcnNet(NodeNet):
         weight_dim: int,
         dropout: float,
     ) -> None:
-        super().__init__(dim, num_classes, 0, self_edge=True)
-        self.dropout = dropout
+        super().__init__(dim, num_classes, 0, self_edge=True, dropout=dropout)
         depth = len(coarsening.parents)
         # The level of each layer but the last: 0 1 2 3 4 3 2 1 for four levels.
         self.path = [*range(depth + 1), *range(depth - 1, 0, -1)]
@@ -180,6 +181,7 @@ class HgcnNet(NodeNet):
             self.classifier.bias.zero_()
 
 
+@keyword_settings
 class HGCN(NetworkMethod):
     """H-GCN: convolutions on a graph, on its coarser versions, and back; needs labels.
 
@@ -205,47 +207,29 @@ class HGCN(NetworkMethod):
     """
 
     name: ClassVar[str] = "hgcn"
-    summary: ClassVar[str] = "H-GCN: convolutions down and up four coarser graphs"
     tasks: ClassVar[frozenset[str]] = frozenset({"classify"})
 
-    def __init__(
-        self,
-        *,
-        seed: int = 0,
-        dim: int = 32,
-        levels: int = 4,
-        max_weight: int = 50,
-        channels: int = 4,
-        weight_dim: int = 8,
-        scaling: str = "row",
-        epochs: int = 300,
-        lr: float = 0.03,
-        weight_decay: float = 7e-4,
-        average: float = 0.95,
-        feature_dropout: float | None = None,
-        dropout: float | None = None,
-        patience: int = 300,
-        memory_gib: float | None = None,
-    ) -> None:
-        super().__init__(
-            seed=seed,
-            dim=dim,
-            scaling=scaling,
-            epochs=epochs,
-            lr=lr,
-            weight_decay=weight_decay,
-            average=average,
-            feature_dropout=feature_dropout,
-            dropout=dropout,
-            # A batch of neighbourhoods has no place in the coarser graphs.
-            batch="full",
-            patience=patience,
-        )
-        self.levels = levels
-        self.max_weight = max_weight
-        self.channels = channels
-        self.weight_dim = weight_dim
-        self.memory_gib = memory_gib
+    dim: int = 32
+    levels: int = 4
+    max_weight: int = 50
+    channels: int = 4
+    weight_dim: int = 8
+    scaling: str = "row"
+    epochs: int = 300
+    lr: float = 0.03
+    weight_decay: float = 7e-4
+    average: float = 0.95
+    patience: int = 300
+    memory_gib: float | None = None
+    # A batch of neighbourhoods has no place in the coarser graphs, and there are no walks.
+    batch: str = field(default="full", init=False)
+    batch_size: int = field(default=512, init=False)
+    fanouts: Sequence[int] = field(default=(25, 25), init=False)
+    edge_dropout: float | None = field(default=None, init=False)
+    walk_length: int | None = field(default=None, init=False)
+    negatives: int | None = field(default=None, init=False)
+    negative_weight: float | None = field(default=None, init=False)
+    scale: float | None = field(default=None, init=False)
 
     def _candidates(self, task: str) -> list[dict[str, Any]]:
         mild = {"feature_dropout": 0.5, "dropout": 0.5}
@@ -257,11 +241,7 @@ class HGCN(NetworkMethod):
         return {"feature_dropout": rate, "dropout": rate}
 
     def _fit(self, request: FitRequest) -> None:
-        if self.channels < 1 or self.weight_dim < 1:
-            raise InputError(
-                f"H-GCN needs channels and weight_dim of at least 1, "
-                f"got {self.channels} and {self.weight_dim}"
-            )
+        self._check_counts("channels", "weight_dim")
         self.coarsening_ = coarsen(request.graph, self.levels, self.max_weight)
         needed = step_bytes(self.coarsening_, self.dim + self.weight_dim)
         check_memory(self.name, needed, self.memory_gib, "lower dim or levels")

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from graphham.datasets.open_source import as_graph
+from graphham.errors import InputError
 from graphham.graph.graph import Graph, build_graph
 from graphham.methods.base import FitRequest, Method
 from graphham.methods.memory_check import check_memory
+from graphham.methods.parameters import keyword_settings
 from graphham.system.threads import single_threaded
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 _STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 
 
+@keyword_settings
 class LabelFreeMethod(Method):
     """A method that embeds without labels; with ``classify``, a regression on finished vectors.
 
@@ -34,11 +37,10 @@ class LabelFreeMethod(Method):
             vectors.
     """
 
+    tasks: ClassVar[frozenset[str]] = frozenset({"classify", "links"})
     reads_labels: ClassVar[bool] = False
 
-    def __init__(self, *, memory_gib: float | None = None, **settings: Any) -> None:
-        super().__init__(**settings)
-        self.memory_gib = memory_gib
+    memory_gib: float | None = None
 
     def _embed(self, graph: Graph, listener: Listener | None) -> None:
         """Set ``embedding_`` and whatever else the method finds."""
@@ -101,6 +103,13 @@ def classify_vectors(method: Method, request: FitRequest) -> None:
     found = fit_logistic(inputs, labels, training, validation, _STRENGTHS)
     method.class_scores_ = found.scores(inputs, labels.is_multi)
     method.validation_ = found.validation
+
+
+def linked(graph: Graph, purpose: str) -> Graph:
+    """Return :func:`undirected`; refuse a graph that has no edges to do something with."""
+    if not graph.num_stored:
+        raise InputError(f"the graph has no edges to {purpose}; give at least one")
+    return undirected(graph)
 
 
 def undirected(graph: Graph) -> Graph:

@@ -24,6 +24,7 @@ from graphham.methods.base import FitRequest, Method, Rows
 from graphham.methods.logistic import STRENGTHS, Classifier, Operator, fit_logistic
 from graphham.methods.network_method import NetworkMethod, split_labels
 from graphham.methods.network_training import NodeNet, dropped, product
+from graphham.methods.parameters import keyword_settings
 from graphham.methods.scaled_features import as_matrix, fit_features, reduced
 from graphham.methods.sparse_dots import walk_matrix
 from graphham.model.feature_rows import FeatureRows
@@ -37,6 +38,7 @@ def split_rows(request: FitRequest, seed: int) -> tuple[Rows, Rows]:
     return np.flatnonzero(truth.training.numpy()), truth.validation.numpy()
 
 
+@keyword_settings
 class LogisticRegression(Method):
     """Logistic regression on scaled features, without the graph.
 
@@ -48,20 +50,10 @@ class LogisticRegression(Method):
     """
 
     name: ClassVar[str] = "logreg"
-    summary: ClassVar[str] = "logistic regression on features, no graph"
     tasks: ClassVar[frozenset[str]] = _CLASSIFY
 
-    def __init__(
-        self,
-        *,
-        seed: int = 0,
-        dim: int = 128,
-        scaling: str = "auto",
-        strength: float | None = None,
-    ) -> None:
-        super().__init__(seed=seed, dim=dim)
-        self.scaling = scaling
-        self.strength = strength
+    scaling: str = "auto"
+    strength: float | None = None
 
     def _candidates(self, task: str) -> list[dict[str, Any]]:
         # C is searched within the fit already; other scalings are what is left.
@@ -100,6 +92,7 @@ class LogisticRegression(Method):
         )
 
 
+@keyword_settings
 class SmoothedRegression(LogisticRegression):
     """Logistic regression on features smoothed over the graph (SGC).
 
@@ -113,21 +106,9 @@ class SmoothedRegression(LogisticRegression):
     """
 
     name: ClassVar[str] = "sgc"
-    summary: ClassVar[str] = "logistic regression on two-hop smoothed features (SGC)"
 
-    def __init__(
-        self,
-        *,
-        seed: int = 0,
-        dim: int = 128,
-        scaling: str = "auto",
-        strength: float | None = None,
-        steps: int = 2,
-        symmetric: bool = False,
-    ) -> None:
-        super().__init__(seed=seed, dim=dim, scaling=scaling, strength=strength)
-        self.steps = steps
-        self.symmetric = symmetric
+    steps: int = 2
+    symmetric: bool = False
 
     def _candidates(self, task: str) -> list[dict[str, Any]]:
         return [{}, {"symmetric": True}, {"steps": 3}, {"steps": 1}]
@@ -166,10 +147,9 @@ class MLPNet(NodeNet):
     """
 
     def __init__(self, num_features: int, dim: int, num_classes: int, dropout: float) -> None:
-        super().__init__(dim, num_classes, 0, self_edge=False)
+        super().__init__(dim, num_classes, 0, self_edge=False, dropout=dropout)
         self.weight = nn.Parameter(torch.empty(num_features, dim))
         self.bias = nn.Parameter(torch.empty(dim))
-        self.dropout = dropout
 
     def encode(
         self, features: FeatureRows, blocks: list[Block], generator: torch.Generator | None
@@ -190,7 +170,6 @@ class MLP(NetworkMethod):
     """
 
     name: ClassVar[str] = "mlp"
-    summary: ClassVar[str] = "one hidden layer on features, no graph"
     tasks: ClassVar[frozenset[str]] = _CLASSIFY
 
     def _candidates(self, task: str) -> list[dict[str, Any]]:

@@ -20,6 +20,7 @@ from graphham.methods.network_training import (
     encode_all,
     train,
 )
+from graphham.methods.parameters import keyword_settings
 from graphham.methods.scaled_features import fit_features
 from graphham.model.inputs import FeatureMap, NodeInputs
 from graphham.results.encoder import class_scores
@@ -47,6 +48,7 @@ def split_labels(request: FitRequest, seed: int) -> Truth:
     return Truth.split(request.graph.labels, seed, _VALIDATION_SHARE, *rows)
 
 
+@keyword_settings
 class NetworkMethod(Method):
     """A network trained end to end on labels, or without them on walks.
 
@@ -74,45 +76,24 @@ class NetworkMethod(Method):
         scale: Multiplies cosines in the unsupervised loss.
     """
 
-    def __init__(
-        self,
-        *,
-        seed: int = 0,
-        dim: int = 128,
-        scaling: str = "auto",
-        epochs: int | None = None,
-        lr: float | None = None,
-        weight_decay: float | None = None,
-        average: float | None = None,
-        feature_dropout: float | None = None,
-        dropout: float | None = None,
-        edge_dropout: float | None = None,
-        batch: str = "auto",
-        batch_size: int = 512,
-        fanouts: Sequence[int] = (25, 25),
-        patience: int = 100,
-        walk_length: int | None = None,
-        negatives: int | None = None,
-        negative_weight: float | None = None,
-        scale: float | None = None,
-    ) -> None:
-        super().__init__(seed=seed, dim=dim)
-        self.scaling = scaling
-        self.epochs = epochs
-        self.lr = lr
-        self.weight_decay = weight_decay
-        self.average = average
-        self.feature_dropout = feature_dropout
-        self.dropout = dropout
-        self.edge_dropout = edge_dropout
-        self.batch = batch
-        self.batch_size = batch_size
-        self.fanouts = fanouts
-        self.patience = patience
-        self.walk_length = walk_length
-        self.negatives = negatives
-        self.negative_weight = negative_weight
-        self.scale = scale
+    tasks: ClassVar[frozenset[str]] = frozenset({"classify", "links"})
+
+    scaling: str = "auto"
+    epochs: int | None = None
+    lr: float | None = None
+    weight_decay: float | None = None
+    average: float | None = None
+    feature_dropout: float | None = None
+    dropout: float | None = None
+    edge_dropout: float | None = None
+    batch: str = "auto"
+    batch_size: int = 512
+    fanouts: Sequence[int] = (25, 25)
+    patience: int = 100
+    walk_length: int | None = None
+    negatives: int | None = None
+    negative_weight: float | None = None
+    scale: float | None = None
 
     # Settings that go into the schedule; dropout belongs to the network.
     _scheduled: ClassVar[tuple[str, ...]] = (
@@ -219,3 +200,25 @@ class NetworkMethod(Method):
         }
         self._net.load_state_dict(weights)
         self._net.eval()
+
+
+@keyword_settings
+class LayeredMethod(NetworkMethod):
+    """A network of as many layers as one wants steps around a node.
+
+    Args:
+        layers: Number of layers; two for classes and one for links when not given.
+        **settings: Those of :class:`NetworkMethod`.
+    """
+
+    layers: int | None = None
+
+    def _candidates(self, task: str) -> list[dict[str, Any]]:
+        mild = {"feature_dropout": 0.3, "edge_dropout": 0.1}
+        return [{}, mild, {"layers": 2}, {**mild, "layers": 2}]
+
+    def _num_layers(self, num_classes: int) -> int:
+        if self.layers is None:
+            return 2 if num_classes else 1
+        self._check_counts("layers")
+        return self.layers

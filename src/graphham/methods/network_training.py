@@ -108,11 +108,14 @@ class NodeNet(nn.Module):
         num_classes: Columns of the classifier; 0 for none.
         num_layers: How many neighbourhoods :meth:`encode` reads.
         self_edge: Whether those hold the node itself.
+        dropout: Share of hidden values dropped.
     """
 
-    def __init__(self, dim: int, num_classes: int, num_layers: int, self_edge: bool) -> None:
+    def __init__(
+        self, dim: int, num_classes: int, num_layers: int, self_edge: bool, dropout: float = 0.0
+    ) -> None:
         super().__init__()
-        self.num_layers, self.self_edge = num_layers, self_edge
+        self.num_layers, self.self_edge, self.dropout = num_layers, self_edge, dropout
         self.classifier = nn.Linear(dim, num_classes) if num_classes else None
 
     def encode(

@@ -1,4 +1,4 @@
-"""Settings by name, as scikit-learn has them: stored by ``__init__``, read and changed later."""
+"""Settings by name, as scikit-learn has them: declared once, stored, read and changed later."""
 
 from __future__ import annotations
 
@@ -6,9 +6,22 @@ import difflib
 import inspect
 import numbers
 from collections.abc import Iterable
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 from graphham.errors import InputError
+
+_Kind = TypeVar("_Kind")
+
+
+@dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
+def keyword_settings(cls: type[_Kind]) -> type[_Kind]:
+    """Give a class the constructor that stores its annotated fields, by name only.
+
+    A subclass declares what it adds and redeclares what has another default there; what a fit
+    sets, and what the subclass does not let anyone choose, is ``field(init=False)``.
+    """
+    return dataclass(kw_only=True, eq=False, repr=False)(cls)
 
 
 class Parameters:
@@ -17,33 +30,33 @@ class Parameters:
     name: ClassVar[str] = ""
 
     @classmethod
-    def setting_defaults(cls) -> dict[str, Any]:
-        """Return every argument of the constructor with its default, the general ones first."""
-        found: list[dict[str, Any]] = []
+    def _settings(cls) -> dict[str, inspect.Parameter]:
+        """Return the arguments of the constructor, the general ones first."""
+        found: list[dict[str, inspect.Parameter]] = []
         for kind in cls.__mro__:
             if "__init__" not in vars(kind):
                 continue
-            parameters = list(inspect.signature(vars(kind)["__init__"]).parameters.values())[1:]
-            found.append({p.name: p.default for p in parameters if p.kind is not p.VAR_KEYWORD})
-            # A subclass that only adds settings passes the others on as **settings.
-            if all(p.kind is not p.VAR_KEYWORD for p in parameters):
+            own = dict(inspect.signature(vars(kind)["__init__"]).parameters)
+            found.append({n: p for n, p in own.items() if p.kind is not p.VAR_KEYWORD})
+            # A constructor written by hand may pass others on as **settings.
+            if all(p.kind is not p.VAR_KEYWORD for p in own.values()):
                 break
-        return {name: value for one in reversed(found) for name, value in one.items()}
+        return {n: p for one in reversed(found) for n, p in one.items() if n != "self"}
+
+    @classmethod
+    def setting_defaults(cls) -> dict[str, Any]:
+        """Return every setting with its default, the general ones first."""
+        return {name: p.default for name, p in cls._settings().items()}
 
     @classmethod
     def setting_kinds(cls) -> dict[str, str]:
-        """Return what each setting may be, as the constructor's annotations say."""
-        found: dict[str, str] = {}
-        for kind in cls.__mro__:
-            if "__init__" in vars(kind):
-                for p in inspect.signature(vars(kind)["__init__"]).parameters.values():
-                    found.setdefault(p.name, _text(p.annotation))
-        return {name: found[name] for name in cls.setting_defaults()}
+        """Return what each setting may be, as its annotation says."""
+        return {name: _text(p.annotation) for name, p in cls._settings().items()}
 
     @classmethod
     def setting_names(cls) -> list[str]:
-        """Return the names of the constructor's arguments."""
-        return list(cls.setting_defaults())
+        """Return the names of the settings."""
+        return list(cls._settings())
 
     @classmethod
     def make(cls, **settings: Any) -> Self:
@@ -80,6 +93,15 @@ class Parameters:
                 )
             setattr(self, name, value)
         return self
+
+    def _check_counts(self, *names: str, least: int = 1) -> None:
+        """Refuse settings that are not whole numbers, or too small."""
+        for name in names:
+            value = getattr(self, name)
+            if not isinstance(value, numbers.Integral) or int(value) < least:
+                raise InputError(
+                    f"{name} must be a whole number of at least {least}, got {value!r}"
+                )
 
     def __repr__(self) -> str:
         defaults = self.setting_defaults()

@@ -16,8 +16,8 @@ _BOTH = frozenset({"classify", "links"})
 _CLASSIFY = frozenset({"classify"})
 _LINKS = frozenset({"links"})
 
-# name -> (module:class, tasks, what it is). Tasks and text stand here as well as in the class, so
-# that listing the methods imports none of them.
+# name -> (module:class, tasks, what it is). Tasks stand here as well as in the class, so that
+# listing the methods imports none of them.
 _METHODS: dict[str, tuple[str, frozenset[str], str]] = {
     "graphham": (
         "graphham:GraphHAM",

@@ -20,10 +20,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from graphham.errors import InputError
 from graphham.graph.neighborhoods import Block
 from graphham.kernels import mean_aggregate
-from graphham.methods.network_method import NetworkMethod
+from graphham.methods.network_method import LayeredMethod
 from graphham.methods.network_training import NodeNet, dropped, product
 from graphham.model.feature_rows import FeatureRows
 
@@ -63,10 +62,9 @@ class SageNet(NodeNet):
     def __init__(
         self, num_features: int, dim: int, num_classes: int, layers: int, dropout: float
     ) -> None:
-        super().__init__(dim, num_classes, layers, self_edge=False)
+        super().__init__(dim, num_classes, layers, self_edge=False, dropout=dropout)
         widths = [num_features] + [dim] * layers
         self.layers = nn.ModuleList(SageLayer(widths[i], dim) for i in range(layers))
-        self.dropout = dropout
 
     def encode(
         self, features: FeatureRows, blocks: list[Block], generator: torch.Generator | None
@@ -82,34 +80,24 @@ class SageNet(NodeNet):
         return super().classify(dropped(torch.relu(vectors), self.dropout, generator), generator)
 
 
-class GraphSAGE(NetworkMethod):
+class GraphSAGE(LayeredMethod):
     """GraphSAGE with the mean aggregator; end to end with labels, on walks without.
 
     Args:
-        layers: Number of layers; two for classes and one for links when not given.
-        **settings: Those of :class:`NetworkMethod`.
+        **settings: Those of :class:`LayeredMethod`.
     """
 
     name: ClassVar[str] = "graphsage"
-    summary: ClassVar[str] = "GraphSAGE, mean aggregator, two layers"
-    tasks: ClassVar[frozenset[str]] = frozenset({"classify", "links"})
-
-    def __init__(self, *, layers: int | None = None, **settings: Any) -> None:
-        super().__init__(**settings)
-        self.layers = layers
 
     def _candidates(self, task: str) -> list[dict[str, Any]]:
         if task == "classify":
             strong = {"feature_dropout": 0.7, "dropout": 0.6, "weight_decay": 1e-3}
             mild = {"feature_dropout": 0.2, "dropout": 0.3, "weight_decay": 1e-4}
             return [{}, strong, mild, {"scaling": "row"}]
-        mild = {"feature_dropout": 0.3, "edge_dropout": 0.1}
-        return [{}, mild, {"layers": 2}, {**mild, "layers": 2}]
+        return super()._candidates(task)
 
     def _make_net(
         self, num_features: int, num_classes: int, dropout: float, num_nodes: int
     ) -> NodeNet:
-        layers = (2 if num_classes else 1) if self.layers is None else self.layers
-        if layers < 1:
-            raise InputError(f"GraphSAGE needs at least one layer, got {layers}")
+        layers = self._num_layers(num_classes)
         return SageNet(num_features, self.dim, num_classes, layers, dropout)

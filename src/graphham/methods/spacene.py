@@ -44,7 +44,7 @@ and 0.6 GiB on one thread.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -55,6 +55,7 @@ from graphham.graph.graph import Graph
 from graphham.methods.community_tree import Tree
 from graphham.methods.deepwalk import DeepWalk
 from graphham.methods.label_free import undirected
+from graphham.methods.parameters import keyword_settings
 from graphham.methods.tree_method import TreeMethod
 from graphham.sampling.keys import derive_key
 
@@ -67,6 +68,7 @@ _STEPS = {"described": 200, "released": 10}
 _TABLES = 14
 
 
+@keyword_settings
 class SpaceNE(TreeMethod):
     """Project vectors of random walks onto nested subspaces, one per community of a tree.
 
@@ -88,35 +90,18 @@ class SpaceNE(TreeMethod):
     """
 
     name: ClassVar[str] = "spacene"
-    summary: ClassVar[str] = "SpaceNE: nested subspaces along a tree of communities, no features"
-    tasks: ClassVar[frozenset[str]] = frozenset({"classify", "links"})
 
-    removed_: npt.NDArray[np.float32]
+    variant: str = "described"
+    drop: int = 1
+    alpha: float = 1.0
+    rank_weight: float = 1000.0
+    steps: int | None = None
+    lr: float = 0.01
+    walks: int = 80
+    walk_length: int = 10
+    window: int = 5
 
-    def __init__(
-        self,
-        *,
-        variant: str = "described",
-        drop: int = 1,
-        alpha: float = 1.0,
-        rank_weight: float = 1000.0,
-        steps: int | None = None,
-        lr: float = 0.01,
-        walks: int = 80,
-        walk_length: int = 10,
-        window: int = 5,
-        **settings: Any,
-    ) -> None:
-        super().__init__(**settings)
-        self.variant = variant
-        self.drop = drop
-        self.alpha = alpha
-        self.rank_weight = rank_weight
-        self.steps = steps
-        self.lr = lr
-        self.walks = walks
-        self.walk_length = walk_length
-        self.window = window
+    removed_: npt.NDArray[np.float32] = field(init=False)
 
     def _candidates(self, task: str) -> list[dict[str, Any]]:
         return [{}, {"drop": 8}, {"window": 10, "walk_length": 20}, {"variant": "released"}]
@@ -153,10 +138,8 @@ class SpaceNE(TreeMethod):
             raise InputError(
                 f"there is no variant {self.variant!r} of spacene; choose described or released"
             )
-        least = {"drop": 1, "walks": 1, "walk_length": 2, "window": 1}
-        for name, bound in least.items():
-            if not isinstance(getattr(self, name), int) or getattr(self, name) < bound:
-                raise InputError(f"{name} must be at least {bound}, got {getattr(self, name)!r}")
+        self._check_counts("drop", "walks", "window")
+        self._check_counts("walk_length", least=2)
         if self.steps is not None and self.steps < 0:
             raise InputError(f"steps must not be negative, got {self.steps}")
 

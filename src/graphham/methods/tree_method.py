@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,12 @@ import numpy.typing as npt
 from graphham.graph.graph import Graph
 from graphham.methods.community_tree import Tree, build_tree
 from graphham.methods.label_free import LabelFreeMethod
+from graphham.methods.parameters import keyword_settings
 from graphham.methods.tree_reading import read_tree
 from graphham.system.atomic import write_json
 
 
+@keyword_settings
 class TreeMethod(LabelFreeMethod):
     """A method that needs a tree of communities: the user's, or one built from the graph.
 
@@ -30,22 +33,12 @@ class TreeMethod(LabelFreeMethod):
         tree_: The tree.
     """
 
-    tree_: Tree
+    tree: Any = None
+    max_leaves: int = 100
+    max_depth: int = 3
+    resolution: float = 1.0
 
-    def __init__(
-        self,
-        *,
-        tree: Any = None,
-        max_leaves: int = 100,
-        max_depth: int = 3,
-        resolution: float = 1.0,
-        **settings: Any,
-    ) -> None:
-        super().__init__(**settings)
-        self.tree = tree
-        self.max_leaves = max_leaves
-        self.max_depth = max_depth
-        self.resolution = resolution
+    tree_: Tree = field(init=False)
 
     def _make_tree(self, graph: Graph) -> Tree:
         """Read or build the tree, and set ``tree_`` and ``levels_``."""

@@ -8,6 +8,7 @@ directions, for whoever wants dense ones.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,6 +18,7 @@ import scipy.sparse as sp
 from graphham.errors import InputError
 from graphham.graph.graph import Graph
 from graphham.methods.base import FitRequest, Method, Rows
+from graphham.methods.parameters import keyword_settings
 from graphham.methods.scaled_features import reduced, scaled_features
 from graphham.methods.sparse_dots import SparseRows, smoothed_rows, unit_rows
 
@@ -51,25 +53,20 @@ class SparseMethod(Method):
         self._held = SparseRows.from_state(state)
 
 
+@keyword_settings
 class SmoothedFeatures(SparseMethod):
     """Cosine of features averaged over each node and its neighbours; no training at all.
 
     Args:
-        seed: Decides the main directions of ``embedding_`` to rounding.
-        dim: Width of ``embedding_``.
         scaling: ``auto``, ``none``, ``row``, ``tfidf`` or ``standard`` features.
         steps: How often features are averaged.
+        **settings: Those of :class:`SparseMethod`.
     """
 
     name: ClassVar[str] = "smoothed"
-    summary: ClassVar[str] = "cosine of one-hop smoothed features, no training"
 
-    def __init__(
-        self, *, seed: int = 0, dim: int = 128, scaling: str = "auto", steps: int = 1
-    ) -> None:
-        super().__init__(seed=seed, dim=dim)
-        self.scaling = scaling
-        self.steps = steps
+    scaling: str = "auto"
+    steps: int = 1
 
     def _candidates(self, task: str) -> list[dict[str, Any]]:
         return [{}, {"steps": 2}, {"scaling": "row"}, {"scaling": "row", "steps": 2}]
@@ -84,33 +81,26 @@ class SmoothedDirections(SmoothedFeatures):
     """Cosine of smoothed features reduced to ``dim`` main directions.
 
     Args:
-        seed: Decides the main directions to rounding.
-        dim: Width of the vectors.
-        scaling: ``auto``, ``none``, ``row``, ``tfidf`` or ``standard`` features.
-        steps: How often features are averaged.
+        **settings: Those of :class:`SmoothedFeatures`.
     """
 
     name: ClassVar[str] = "smoothed-svd"
-    summary: ClassVar[str] = "the same along the main directions only"
 
     def _score_links(self, pairs: Rows) -> npt.NDArray[np.float64]:
         return Method._score_links(self, pairs)
 
 
+@keyword_settings
 class PlainFeatures(SmoothedFeatures):
     """Cosine of features, without the graph.
 
     Args:
-        seed: Decides the main directions of ``embedding_`` to rounding.
-        dim: Width of ``embedding_``.
-        scaling: ``auto``, ``none``, ``row``, ``tfidf`` or ``standard`` features.
+        **settings: Those of :class:`SmoothedFeatures`, ``steps`` excepted.
     """
 
     name: ClassVar[str] = "features"
-    summary: ClassVar[str] = "cosine of features, no graph, no training"
 
-    def __init__(self, *, seed: int = 0, dim: int = 128, scaling: str = "auto") -> None:
-        super().__init__(seed=seed, dim=dim, scaling=scaling, steps=0)
+    steps: int = field(default=0, init=False)
 
     def _candidates(self, task: str) -> list[dict[str, Any]]:
         return [{}, {"scaling": "row"}, {"scaling": "none"}]
@@ -128,28 +118,23 @@ class CommonNeighbors(SparseMethod):
     """Number of neighbours that two nodes share (in a directed graph: point to both).
 
     Args:
-        seed: Decides the main directions of ``embedding_`` to rounding.
-        dim: Width of ``embedding_``.
+        **settings: Those of :class:`SparseMethod`.
     """
 
     name: ClassVar[str] = "common-neighbors"
-    summary: ClassVar[str] = "number of shared neighbours"
 
     def _rows(self, graph: Graph) -> Any:
-        ones = np.ones(graph.num_stored, dtype=np.float32)
-        return _neighbors(graph, ones)
+        return _neighbors(graph, np.ones(graph.num_stored, dtype=np.float32))
 
 
 class AdamicAdar(SparseMethod):
     """Shared neighbours k, each counting 1 / log(degree of k) (Adamic and Adar, 2003).
 
     Args:
-        seed: Decides the main directions of ``embedding_`` to rounding.
-        dim: Width of ``embedding_``.
+        **settings: Those of :class:`SparseMethod`.
     """
 
     name: ClassVar[str] = "adamic-adar"
-    summary: ClassVar[str] = "shared neighbours, rare ones counting more"
 
     def _rows(self, graph: Graph) -> Any:
         return shared_neighbors(graph)
