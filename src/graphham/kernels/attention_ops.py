@@ -92,8 +92,8 @@ def fused_attention(
     if order == "auto":
         order = _cheaper_order(block, in_dim, heads, out_dim, rows is not None)
     if order == "transform":
-        held = x if rows is None else x[torch.tensor(rows)]
-        projected = (held.to(weight.dtype) @ weight).view(-1, heads, out_dim)
+        numbers = x if rows is None else x[torch.tensor(rows)]
+        projected = (numbers.to(weight.dtype) @ weight).view(-1, heads, out_dim)
         out = attend(projected, attention, block, groups=groups, slope=slope, scale=scale)
         return out.mean(dim=1) if average else out
     # a . W x = (W^T a) . x: scores need no transformed vectors either.
@@ -184,7 +184,7 @@ class _Attend(torch.autograd.Function):
         scale: Array,
     ) -> Tensor:
         heads, dim = vectors.shape[1:]
-        held, pairs = _numbers(values), readable(vectors)
+        numbers, pairs = _numbers(values), readable(vectors)
         reuse = len(rows) == 0 and block.num_edges > _REUSE * block.num_sources
         if group_left is None or group_right is None:
             ends = _NOTHING, _NOTHING
@@ -198,14 +198,14 @@ class _Attend(torch.autograd.Function):
         scores: tuple[Any, ...] = (kind, *ends, given, scale, slope, out, weights, bent)
         if reuse:
             left, right = _new(block.num_targets, heads), _new(block.num_sources, heads)
-            kernels.node_terms(held, pairs[:1], left)
-            kernels.node_terms(held, pairs[1:], right)
+            kernels.node_terms(numbers, pairs[:1], left)
+            kernels.node_terms(numbers, pairs[1:], right)
             kernels.attend_forward(
-                block.indptr, block.indices, held, frozen(left), frozen(right), *scores
+                block.indptr, block.indices, numbers, frozen(left), frozen(right), *scores
             )
         else:
             sampled_kernels.sampled_forward(
-                block.indptr, block.indices, rows, held, _per_line(held), pairs, *scores
+                block.indptr, block.indices, rows, numbers, _per_line(numbers), pairs, *scores
             )
         ctx.block, ctx.kind, ctx.slope, ctx.reuse = block, kind, slope, reuse
         ctx.rows, ctx.scale, ctx.weights, ctx.bent = rows, scale, frozen(weights), frozen(bent)
@@ -219,7 +219,7 @@ class _Attend(torch.autograd.Function):
         values, vectors, group_left, group_right = ctx.saved_tensors
         block, rows = ctx.block, ctx.rows
         heads, dim = vectors.shape[1:]
-        held, pairs, incoming = _numbers(values), readable(vectors), readable(grad)
+        numbers, pairs, incoming = _numbers(values), readable(vectors), readable(grad)
         grad_values = _new(*values.shape) if ctx.needs_input_grad[0] else None
         grad_scores = _new(block.num_edges, heads)
         grad_left = _new(block.num_targets, heads)
@@ -232,7 +232,7 @@ class _Attend(torch.autograd.Function):
         if group_left is not None and wants_groups:
             right = _zeros(*ctx.ends[1].shape) if wants_right else grad_ends[1]
             grad_ends = _new(*ctx.ends[0].shape), right
-        by_source = (block, held, pairs, ctx.scale, ctx.weights, incoming)
+        by_source = (block, numbers, pairs, ctx.scale, ctx.weights, incoming)
         back: tuple[Any, ...] = (
             ctx.kind,
             *ctx.ends,
@@ -250,7 +250,7 @@ class _Attend(torch.autograd.Function):
             kernels.attend_backward(
                 block.indptr,
                 block.indices,
-                held,
+                numbers,
                 ready,
                 *(*back, grad_scores, grad_left, grad_right, *grad_ends),
             )
@@ -260,14 +260,14 @@ class _Attend(torch.autograd.Function):
                 block.indptr,
                 block.indices,
                 rows,
-                held,
-                _per_line(held),
+                numbers,
+                _per_line(numbers),
                 *(*back, grad_scores, grad_left, grad_vectors[1], *grad_ends),
             )
             if grad_values is not None:
                 _by_source(*by_source, False, grad_scores, grad_values)
         kernels.finish_sources(
-            held,
+            numbers,
             rows,
             pairs,
             frozen(grad_left),
@@ -299,8 +299,8 @@ def _by_source(block: Block, *passed: Any) -> None:
 def _new(*shape: int) -> Array:
     """Return an uninitialised array that begins at a cache line."""
     count = math.prod(shape)
-    held = LENT.take(1, count) if count >= _LARGE else aligned(count)
-    return held.reshape(shape)
+    numbers = LENT.take(1, count) if count >= _LARGE else aligned(count)
+    return numbers.reshape(shape)
 
 
 def _zeros(*shape: int) -> Array:
@@ -310,12 +310,12 @@ def _zeros(*shape: int) -> Array:
 
 
 def _numbers(values: Tensor) -> Array:
-    held = values.detach().numpy()
-    return frozen(held.view(np.int16) if held.dtype == np.float16 else held)
+    numbers = values.detach().numpy()
+    return frozen(numbers.view(np.int16) if numbers.dtype == np.float16 else numbers)
 
 
-def _per_line(held: Array) -> int:
-    return 64 // held.itemsize
+def _per_line(numbers: Array) -> int:
+    return 64 // numbers.itemsize
 
 
 def _check(
@@ -363,10 +363,10 @@ def _check(
         count = int(groups.right.shape[-1]) if is_table else block.num_targets
         check_rows("the groups' left terms", groups.left, count, 2)
         check_rows("the groups' right terms", groups.right, block.num_sources, 2)
-        wanted = heads if groups.kind == "additive" else groups.left.shape[1]
-        if groups.left.shape[1] != wanted or groups.right.shape[1] != wanted:
+        columns = heads if groups.kind == "additive" else groups.left.shape[1]
+        if groups.left.shape[1] != columns or groups.right.shape[1] != columns:
             raise InputError(
-                f"the groups' terms must both have {wanted} columns, got "
+                f"the groups' terms must both have {columns} columns, got "
                 f"{groups.left.shape[1]} and {groups.right.shape[1]}"
             )
     return heads

@@ -228,16 +228,16 @@ class _MeanAggregate(torch.autograd.Function):
     def forward(ctx: Any, values: Tensor, block: Block) -> Tensor:
         ctx.block = block
         weights = block.mean_weights[:, None]
-        held = readable(values)[:, None]
-        return gather(block.indptr, block.indices, IN_ORDER, weights, held).squeeze(1)
+        rows = readable(values)[:, None]
+        return gather(block.indptr, block.indices, IN_ORDER, weights, rows).squeeze(1)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         block = ctx.block
         weights = block.mean_weights[:, None]
-        held = readable(grad)[:, None]
-        out = gather(block.t_indptr, block.t_targets, block.t_edges, weights, held)
+        rows = readable(grad)[:, None]
+        out = gather(block.t_indptr, block.t_targets, block.t_edges, weights, rows)
         return out.squeeze(1), None
 
 

@@ -85,7 +85,7 @@ def use_losses(
 
     Args:
         memberships: ``(nodes, K)`` rows on the simplex.
-        prior: ``(K,)`` wanted shares, without gradient.
+        prior: ``(K,)`` target shares, without gradient.
         seeds: ``(nodes,)`` group of each node, or ``None`` (the second loss is then zero).
         tiny: Added where a logarithm is taken.
     """
@@ -97,8 +97,8 @@ class _Relax(RowSoftmax):
     @staticmethod
     def forward(ctx: Any, affinity: Tensor, noise: Tensor | None, tau: float) -> Tensor:
         out, sharpness = new_tensor(*affinity.shape), np.float32(1 / tau)
-        held = readable(affinity if noise is None else affinity + noise)
-        kernels.softmax(held, sharpness, out.numpy())
+        scores = readable(affinity if noise is None else affinity + noise)
+        kernels.softmax(scores, sharpness, out.numpy())
         return RowSoftmax.keep(
             ctx, out, lambda z, grad, to: kernels.softmax_back(z, grad, sharpness, to)
         )
@@ -117,24 +117,26 @@ class _Evidence(torch.autograd.Function):
         count, width = block.num_targets, affinity.shape[1]
         own = readable(affinity)[:count]
         logits = own
-        said = None
+        memberships = None
         if table is not None:
-            said = new_tensor(block.num_sources, width)
-            kernels.softmax(readable(affinity[: block.num_sources]), np.float32(1), said.numpy())
+            memberships = new_tensor(block.num_sources, width)
+            kernels.softmax(
+                readable(affinity[: block.num_sources]), np.float32(1), memberships.numpy()
+            )
             raw = np.empty((count, width), dtype=np.float32)
-            mixed = readable(torch.mm(said, table))
+            mixed = readable(torch.mm(memberships, table))
             kernels.listen(*_links(block), mixed, own, readable(degrees), raw)
             logits = frozen(raw)
         logs, plain = new_tensor(count, width), new_tensor(count, width)
         kernels.log_softmax(logits, np.float32(1 / temperature), logs.numpy(), plain.numpy())
         ctx.block, ctx.temperature, ctx.shape = block, temperature, affinity.shape
-        ctx.save_for_backward(plain, said, table, degrees)
+        ctx.save_for_backward(plain, memberships, table, degrees)
         return logs, plain
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_logs: Tensor, grad_plain: Tensor) -> tuple[Tensor | None, ...]:
-        plain, said, table, degrees = ctx.saved_tensors
+        plain, memberships, table, degrees = ctx.saved_tensors
         block = ctx.block
         count, width = plain.shape
         grad = new_tensor(*ctx.shape).zero_()
@@ -151,7 +153,7 @@ class _Evidence(torch.autograd.Function):
                 *_links(block), readable(grad)[:count], readable(degrees), heard.numpy()
             )
             kernels.add_softmax_back(
-                readable(said), readable(torch.mm(heard, table.t())), grad.numpy()
+                readable(memberships), readable(torch.mm(heard, table.t())), grad.numpy()
             )
         return grad, None, None, None, None
 
@@ -234,11 +236,11 @@ class _Use(torch.autograd.Function):
     def forward(
         ctx: Any, memberships: Tensor, prior: Tensor, seeds: Tensor | None, tiny: float
     ) -> tuple[Tensor, Tensor]:
-        held = readable(memberships)
-        slope = np.empty(held.shape[1], dtype=np.float32)
+        scores = readable(memberships)
+        slope = np.empty(scores.shape[1], dtype=np.float32)
         ctx.seeds = frozen(np.empty(0, dtype=np.int64)) if seeds is None else readable(seeds)
         ctx.tiny, ctx.slope = tiny, slope
-        balance, seed = kernels.use(held, readable(prior), ctx.seeds, tiny, slope)
+        balance, seed = kernels.use(scores, readable(prior), ctx.seeds, tiny, slope)
         ctx.save_for_backward(memberships)
         return (
             torch.tensor(balance, dtype=torch.float32),

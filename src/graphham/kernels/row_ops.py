@@ -104,8 +104,8 @@ class _Beside(torch.autograd.Function):
             center.lerp_(unit.mean(0), momentum)
         width = left.shape[1]
         out = new_tensor(len(x), width + x.shape[1])
-        held = out.numpy()
-        _beside(unit.numpy(), readable(left), center.numpy(), held, lengths[1])
+        joined = out.numpy()
+        _beside(unit.numpy(), readable(left), center.numpy(), joined, lengths[1])
         ctx.lengths, ctx.width = lengths, width
         ctx.save_for_backward(unit, out)
         return out
@@ -113,10 +113,10 @@ class _Beside(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        unit, held = ctx.saved_tensors
+        unit, joined = ctx.saved_tensors
         out = new_tensor(*unit.shape)
         _beside_back(
-            readable(unit), readable(held), ctx.lengths, readable(grad), ctx.width, out.numpy()
+            readable(unit), readable(joined), ctx.lengths, readable(grad), ctx.width, out.numpy()
         )
         return out, None, None, None
 
@@ -171,12 +171,12 @@ def _beside(unit: Array, left: Array, center: Array, out: Array, lengths: Array)
 
 @jit
 def _beside_back(
-    unit: Array, held: Array, lengths: Array, grad: Array, width: int, out: Array
+    unit: Array, joined: Array, lengths: Array, grad: Array, width: int, out: Array
 ) -> None:
     rows, dim = unit.shape
     part = np.empty(dim, dtype=np.float32)
     for i in range(rows):
-        made, given = held[i, width:], grad[i, width:]
+        made, given = joined[i, width:], grad[i, width:]
         along = np.float32(0.0)
         if lengths[1, i] > np.float32(_SHORTEST):
             for d in range(dim):

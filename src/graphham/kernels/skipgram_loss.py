@@ -175,15 +175,15 @@ class PairGradient:
         )
 
 
-def left_for_table(held: tuple[Tensor, Tensor] | PairGradient) -> RowPairs | None:
+def left_for_table(lookup: tuple[Tensor, Tensor] | PairGradient) -> RowPairs | None:
     """Return what one use of a table left for it; ``None`` without a backward pass.
 
     Args:
-        held: Of a loss by pairs, its record; of a look-up, the rows and the leaf they became.
+        lookup: Of a loss by pairs, its record; of a look-up, the rows and the leaf they became.
     """
-    if isinstance(held, PairGradient):
-        return held.pairs()
-    rows, leaf = held
+    if isinstance(lookup, PairGradient):
+        return lookup.pairs()
+    rows, leaf = lookup
     return None if leaf.grad is None else RowPairs.plain(rows, leaf.grad)
 
 
@@ -194,7 +194,7 @@ def pair_loss(
 
     Args:
         target: ``(anchors, dim)`` float32 vectors on the CPU.
-        gate: ``(anchors,)`` ones whose gradient is wanted (straight-through), or ``None``.
+        gate: ``(anchors,)`` ones whose gradient is asked for (straight-through), or ``None``.
         values: ``(table rows, dim)`` table; it gets no gradient by autograd.
         rows: ``(anchors, contexts)`` table rows, -1 for none.
         sign: 1 for true contexts, -1 for sampled ones.
@@ -208,9 +208,9 @@ def pair_loss(
         return loss, None
     # A target without gradient must not keep the table from learning.
     lever = torch.zeros((), requires_grad=True)
-    held: list[PairGradient] = []
-    loss = _PairLoss.apply(target, gate, lever, values, rows, sign, held)  # type: ignore[no-untyped-call]
-    return loss, held[0]
+    records: list[PairGradient] = []
+    loss = _PairLoss.apply(target, gate, lever, values, rows, sign, records)  # type: ignore[no-untyped-call]
+    return loss, records[0]
 
 
 def _run(target: Tensor, values: Tensor, rows: Tensor, sign: float) -> tuple[Any, ...]:
@@ -236,10 +236,10 @@ class _PairLoss(torch.autograd.Function):
         values: Tensor,
         rows: Tensor,
         sign: float,
-        held: list[PairGradient],
+        records: list[PairGradient],
     ) -> Tensor:
         loss, ctx.record, ctx.grad_target, ctx.grad_gate = _run(target, values, rows, sign)
-        held.append(ctx.record)
+        records.append(ctx.record)
         out: Tensor = loss
         return out
 

@@ -128,10 +128,10 @@ class SparseMatrix:
             self._places[name] = torch.as_tensor(places, device=like.device)
         given = self.values if values is None else values
         # A copy: torch warns about sharing arrays that cannot be written.
-        held = given if isinstance(given, Tensor) else torch.tensor(given)
+        numbers = given if isinstance(given, Tensor) else torch.tensor(given)
         return torch.sparse_coo_tensor(
             self._places[name],
-            held.to(like.device, like.dtype),
+            numbers.to(like.device, like.dtype),
             self.shape,
             is_coalesced=True,
             check_invariants=False,
@@ -169,8 +169,8 @@ def sparse_matmul(
         return product
     if isinstance(values, Tensor):
         values = values.detach().numpy()
-    held = matrix.values if values is None else frozen(values, np.float32)
-    out: Tensor = _SparseMatmul.apply(weight, matrix, held)  # type: ignore[no-untyped-call]
+    numbers = matrix.values if values is None else frozen(values, np.float32)
+    out: Tensor = _SparseMatmul.apply(weight, matrix, numbers)  # type: ignore[no-untyped-call]
     return out
 
 
