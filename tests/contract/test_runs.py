@@ -100,4 +100,13 @@ def test_two_methods_can_be_compared_by_their_groups(tmp_path: Path) -> None:
     out = str(tmp_path / "moved.csv")
     assert main(["compare", places["gne"], places["graphham"], "--out", out]) == 0
     assert Path(out).is_file()
-    assert main(["compare", places["gne"], places["deepwalk"], "--out", f"{out}.csv"]) == 2
+    # A run without groups is compared by who is near whom; with itself nothing has changed.
+    for other, least in (("deepwalk", 0.0), ("gne", 1.0)):
+        table = tmp_path / f"{other}.parquet"
+        pair = [places["deepwalk"], places["deepwalk" if other == "gne" else "gne"]]
+        assert main(["compare", *pair, "--out", str(table)]) == 0
+        kept = pq.read_table(table)["neighbors_kept"].to_numpy()
+        assert least <= kept.min() <= kept.max() <= 1
+        assert (kept < 1).any() == (least == 0)
+    assert main(["compare", *pair, "--out", str(tmp_path / "none.html")]) == 0
+    assert not (tmp_path / "none.html").exists()

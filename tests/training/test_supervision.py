@@ -100,8 +100,8 @@ def test_labels_are_few_below_a_fifth_of_the_nodes(count: int, is_few: bool) -> 
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ([0, 10], r"row 10 lies outside 0\.\.9"),
-        ([-1], r"row -1 lies outside 0\.\.9"),
+        ([0, 10], r"row 10 of train_rows lies outside 0\.\.9"),
+        ([-1], r"row -1 of train_rows lies outside 0\.\.9"),
         ([0.5], "whole numbers or a mask of 10 nodes"),
         ([[0, 1]], r"shape \(1, 2\)"),
         ([True, False], "whole numbers or a mask of 10 nodes"),

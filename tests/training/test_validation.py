@@ -12,7 +12,7 @@ from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
 
 from graphham.evaluate.metrics import label_metrics
 from graphham.graph.graph import Labels, build_graph
-from graphham.methods.base import label_score
+from graphham.methods.logistic import label_score
 from graphham.methods.network_training import NodeNet, Schedule, _NetworkLoop, _Steps
 from graphham.methods.scaled_features import fit_features
 from graphham.training.multilabel import take_as_many

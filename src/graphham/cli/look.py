@@ -111,6 +111,8 @@ def compare(
 ) -> None:
     """Show how the groups of two runs map onto each other and which nodes moved.
 
+    Where a run has no groups, the nearest nodes in both are compared instead.
+
     Example:
       graphham compare runs/a runs/b --out a-b.html
     """
@@ -121,13 +123,22 @@ def compare(
     refuse_existing(Path(out), "give another --out or remove it first")
     screen = Screen()
     first, second = Run.open(run_a), Run.open(run_b)
-    from graphham.report.run_comparison import write_comparison
+    from graphham.report.run_comparison import write_comparison, write_moved
     from graphham.results.compare import compare_runs
 
-    comparison = compare_runs(first, second, level)
-    screen.say("Compare", comparison.lines())
-    path = write_comparison(comparison, out)
-    screen.say("Wrote", str(path))
+    if first.has_groups and second.has_groups:
+        comparison = compare_runs(first, second, level)
+        screen.say("Compare", comparison.lines())
+        screen.say("Wrote", str(write_comparison(comparison, out)))
+        return
+    from graphham.results.compare_vectors import compare_vectors
+
+    by_vectors = compare_vectors(first, second)
+    screen.say("Compare", by_vectors.lines())
+    if Path(out).suffix.lower() in (".html", ".htm"):
+        screen.say("Page", "none without groups; --out FILE.csv lists whose neighbours changed")
+    else:
+        screen.say("Wrote", str(write_moved(by_vectors.moved_table(), Path(out))))
 
 
 def _open_graph(graph: str | None) -> Graph | None:

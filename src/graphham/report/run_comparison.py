@@ -11,6 +11,8 @@ from graphham.report.safe_text import need, one_line
 from graphham.system.atomic import creating
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from graphham.results.compare import Comparison
 
 _MOVES_SHOWN = 200
@@ -24,21 +26,26 @@ def write_comparison(comparison: Comparison, out: str | Path) -> Path:
         out: File to write; it must not exist.
     """
     path = Path(out)
-    suffix = path.suffix.lower()
-    if suffix in (".html", ".htm"):
+    if path.suffix.lower() in (".html", ".htm"):
         write_page(comparison_page(comparison), path, may_replace=False)
         return path
+    return write_moved(comparison.moved_table(), path)
+
+
+def write_moved(table: pa.Table, path: Path) -> Path:
+    """Write the table of moved nodes as ``.csv`` or ``.parquet``; the file must not exist."""
+    suffix = path.suffix.lower()
     if suffix not in (".csv", ".parquet"):
         raise InputError(f"{path} ends in none of .html, .csv and .parquet; name the file so")
     with creating(path) as temporary:
         if suffix == ".csv":
             import pyarrow.csv as csv
 
-            csv.write_csv(comparison.moved_table(), temporary)
+            csv.write_csv(table, temporary)
         else:
             import pyarrow.parquet as pq
 
-            pq.write_table(comparison.moved_table(), temporary)
+            pq.write_table(table, temporary)
     return path
 
 

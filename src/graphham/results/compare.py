@@ -136,14 +136,7 @@ def compare_runs(first: Run, second: Run, level: int = 1) -> Comparison:
             raise InputError(
                 f"the run {run.path} has levels 1 to {run.hierarchy.num_levels}, not {level}"
             )
-    matches = NodeIds(second.nodes["id"]).find(NodeIds(first.nodes["id"]))
-    rows_a = np.flatnonzero(matches >= 0)
-    if not len(rows_a):
-        raise InputError(
-            f"the runs {first.path} and {second.path} have no node id in common; compare runs of "
-            f"the same or of overlapping graphs"
-        )
-    rows_b = matches[rows_a]
+    rows_a, rows_b = shared_rows(first, second)
     before, after = _codes(first, level)[rows_a], _codes(second, level)[rows_b]
     counts = contingency(
         before,
@@ -169,6 +162,18 @@ def compare_runs(first: Run, second: Run, level: int = 1) -> Comparison:
         scores["ari"],
         scores["nmi"],
     )
+
+
+def shared_rows(first: Run, second: Run) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the rows of the nodes that both runs know, in the first and in the second."""
+    matches = NodeIds(second.nodes["id"]).find(NodeIds(first.nodes["id"]))
+    rows = np.flatnonzero(matches >= 0)
+    if not len(rows):
+        raise InputError(
+            f"the runs {first.path} and {second.path} have no node id in common; compare runs of "
+            f"the same or of overlapping graphs"
+        )
+    return rows, matches[rows]
 
 
 def _codes(run: Run, level: int) -> npt.NDArray[np.int64]:
