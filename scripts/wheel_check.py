@@ -137,7 +137,7 @@ def use(folder: Path) -> None:
 
 def source_version() -> str:
     """Return the version the source declares, read without importing it."""
-    text = (ROOT / "src" / "graphham" / "__init__.py").read_text()
+    text = (ROOT / "src" / "graphham" / "version.py").read_text()
     return text.split('__version__ = "')[1].split('"')[0]
 
 
