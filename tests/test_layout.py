@@ -73,8 +73,8 @@ def is_excepted(path: Path, function: ast.FunctionDef | ast.AsyncFunctionDef) ->
 def num_parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     """Count what a caller has to know; a constructor's settings, given by name only, are not that.
 
-    A method's settings are arguments of its ``__init__`` so that ``get_params`` and ``clone`` find
-    them there; each has a default, and nobody calls with all of them.
+    A method's settings are fields from which its ``__init__`` is made, so that ``get_params`` and
+    ``clone`` find them there; each has a default, and nobody calls with all of them.
     """
     a = function.args
     count = len(a.posonlyargs) + len(a.args) + (a.vararg is not None) + (a.kwarg is not None)

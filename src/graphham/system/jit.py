@@ -1,7 +1,7 @@
 """Compile the inner loops: one decorator, and the few primitives every compiled loop may use.
 
-Numba keeps compiled code keyed by the time stamp of the file that holds the *outer* function. After
-changing a primitive here while developing, touch the modules that use it.
+Numba keeps compiled code keyed by the content of the file that holds the *outer* function. After
+changing a primitive here while developing, run with an empty ``NUMBA_CACHE_DIR``.
 """
 
 from __future__ import annotations
