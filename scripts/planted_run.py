@@ -35,8 +35,9 @@ from graphham.sampling.sampler import NeighborSampler
 from graphham.system.atomic import write_bytes
 from graphham.system.peak_memory import peak_memory
 from graphham.system.threads import single_threaded
+from graphham.training.epochs import Silent
 from graphham.training.plan import plan_fit
-from graphham.training.trainer import Silent, Trainer
+from graphham.training.trainer import Trainer
 
 ROOT = Path(__file__).resolve().parents[1]
 Codes = Any

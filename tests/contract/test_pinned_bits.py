@@ -32,7 +32,7 @@ import graphham as gh
 from graphham.config.settings import make_config
 from graphham.methods.fitting import fit_to_run
 from graphham.methods.registry import make_method, method_rows
-from graphham.training.trainer import Silent
+from graphham.training.epochs import Silent
 
 PINS = Path(__file__).with_name("pinned_bits.json")
 NUM_NODES = 150

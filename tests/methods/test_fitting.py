@@ -15,8 +15,8 @@ from graphham.graph.graph import Labels, build_graph
 from graphham.graph.store import open_store, write_store
 from graphham.methods.fitting import _make_model, fit_graph, fit_to_run, start_parameters
 from graphham.model.inputs import fit_inputs
+from graphham.training.epochs import Silent
 from graphham.training.plan import plan_fit
-from graphham.training.trainer import Silent
 from tests.reference.graphs import (
     multi_labelled,
     planted,

@@ -15,7 +15,7 @@ from graphham import GraphHAM
 from graphham.errors import InputError
 from graphham.graph.ids import NodeIds
 from graphham.results.run_writer import Run
-from graphham.training.trainer import Silent
+from graphham.training.epochs import Silent
 from tests.reference.graphs import multi_labelled, planted, with_features, without_features
 
 TRUTH = planted()

@@ -8,8 +8,9 @@ from graphham.methods.fitting import _make_model, fit_graph, fit_to_run, start_p
 from graphham.model.inputs import fit_inputs
 from graphham.results.hierarchy import nesting_score
 from graphham.results.run_writer import Run
+from graphham.training.epochs import Silent
 from graphham.training.plan import plan_fit
-from graphham.training.trainer import Silent, Trainer, make_optimizer
+from graphham.training.trainer import Trainer, make_optimizer
 from tests.reference.graphs import multi_labelled, planted, small_config, with_features
 
 GRAPH = planted().graph

@@ -73,7 +73,7 @@ from graphham.sampling.walks import walk_contexts
 from graphham.system.jit import Array, frozen
 
 if TYPE_CHECKING:
-    from graphham.training.trainer import Listener
+    from graphham.training.epochs import Listener
 
 _WALK_BYTES = 90 << 20
 # Edges the link scorer learns from at most: it has dim + 1 numbers to find.

@@ -29,7 +29,7 @@ from graphham.version import __version__
 
 if TYPE_CHECKING:
     from graphham.parallel.ranks import Ranks
-    from graphham.training.trainer import Listener
+    from graphham.training.epochs import Listener
 
 __all__ = ["SEARCH_BUDGET", "FitRequest", "Floats", "Method", "Rows", "cosines"]
 

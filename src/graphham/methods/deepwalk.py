@@ -21,7 +21,7 @@ from graphham.sampling.walks import walk_contexts
 from graphham.system.jit import Array, frozen, jit, mix, unit
 
 if TYPE_CHECKING:
-    from graphham.training.trainer import Listener
+    from graphham.training.epochs import Listener
 
 
 @keyword_settings

@@ -13,7 +13,7 @@ from graphham.graph.graph import Graph
 from graphham.graph.rows import checked_rows
 
 if TYPE_CHECKING:
-    from graphham.training.trainer import Listener
+    from graphham.training.epochs import Listener
 
 Rows = npt.NDArray[np.int64]
 

@@ -33,12 +33,13 @@ from graphham.sampling.keys import derive_key, numpy_generator, torch_generator
 from graphham.system.peak_memory import peak_memory
 from graphham.system.threads import single_threaded
 from graphham.training.ensemble import Ensemble
+from graphham.training.epochs import Listener, Silent
 from graphham.training.make_network import network_settings
 from graphham.training.plan import Plan, plan_fit
 from graphham.training.shared_checkpoints import check_shared
 from graphham.training.step import check_shards
 from graphham.training.supervision import Truth
-from graphham.training.trainer import Listener, Silent, Trainer
+from graphham.training.trainer import Trainer
 from graphham.training.validation import LabelValidator, LinkValidator, Validator, class_logits
 
 if TYPE_CHECKING:

@@ -77,7 +77,7 @@ from graphham.sampling.keys import derive_key
 from graphham.system.atomic import write_json
 
 if TYPE_CHECKING:
-    from graphham.training.trainer import Listener
+    from graphham.training.epochs import Listener
 
 # What the released code does: lengths of its walks, and about how many of them the network sees.
 _RELEASED_NODES = (4, 11)

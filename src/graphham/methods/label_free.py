@@ -18,7 +18,7 @@ from graphham.methods.parameters import keyword_settings
 from graphham.system.threads import single_threaded
 
 if TYPE_CHECKING:
-    from graphham.training.trainer import Listener
+    from graphham.training.epochs import Listener
 
 # C of the regression, weak to strong; finished vectors are few and dense, so the fit needs a leash.
 _STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)

@@ -60,7 +60,7 @@ from graphham.methods.tree_method import TreeMethod
 from graphham.sampling.keys import derive_key
 
 if TYPE_CHECKING:
-    from graphham.training.trainer import Listener
+    from graphham.training.epochs import Listener
 
 Array = npt.NDArray[np.float64]
 _STEPS = {"described": 200, "released": 10}

@@ -25,9 +25,7 @@ from graphham.sampling.keys import derive_key
 from graphham.sampling.random_stream import make_source
 from graphham.training.batches import Batches, Step
 from graphham.training.checkpoints import CheckpointStore
-from graphham.training.epochs import EpochLoop, Score, Status
-from graphham.training.epochs import Listener as Listener
-from graphham.training.epochs import Silent as Silent
+from graphham.training.epochs import EpochLoop, Listener, Score, Status
 from graphham.training.objective import EncodedStep, loss_parts
 from graphham.training.optimizer import Adam
 from graphham.training.shared_checkpoints import load_together, save_together, share_seeds
