@@ -67,7 +67,6 @@ def make_trainer(graph: Any, settings: dict[str, Any], ranks: Any = None) -> Any
     """
     from graphham.config.settings import make_config
     from graphham.methods import fitting
-    from graphham.model.inputs import fit_inputs
     from graphham.parallel.ranks import ALONE
     from graphham.training.plan import plan_fit
     from graphham.training.trainer import Trainer
@@ -75,17 +74,15 @@ def make_trainer(graph: Any, settings: dict[str, Any], ranks: Any = None) -> Any
     ranks = ranks or ALONE
     plan = plan_fit(graph, make_config(settings))
     config = plan.config
-    directions = config.layer_dim if config.model.init == "svd" else 0
-    features, inputs, lead = fit_inputs(graph, config.inputs, config.seed, directions)
-    model, tables = fitting._make_model(graph, config, features, inputs, plan.table, ranks)
-    fitting.start_parameters(model, config, inputs, graph, lead)
-    return Trainer(model, graph, inputs, config, tables, ranks=ranks)
+    prepared = fitting.prepare(graph, config, ranks)
+    model, tables = fitting.make_model(graph, config, prepared, plan.table, ranks)
+    return Trainer(model, graph, prepared.inputs, config, tables, ranks=ranks)
 
 
 def make_encoder(graph: Any, settings: dict[str, Any]) -> tuple[Any, Any]:
     """Return a network as a saved run would restore it, and the inputs of a graph."""
     from graphham.config.settings import make_config
-    from graphham.model.inputs import fit_inputs
+    from graphham.methods import fitting
     from graphham.model.network import GraphHAMNet
     from graphham.results.encoder import Encoder
     from graphham.sampling.keys import torch_generator
@@ -93,7 +90,9 @@ def make_encoder(graph: Any, settings: dict[str, Any]) -> tuple[Any, Any]:
     from graphham.training.plan import plan_fit
 
     config = plan_fit(graph, make_config(settings)).config
-    features, inputs, _ = fit_inputs(graph, config.inputs, config.seed, 0)
-    model = GraphHAMNet(network_settings(config), inputs.num_features, features.basis.shape[1])
+    prepared = fitting.prepare(graph, config)
+    model = GraphHAMNet(network_settings(config), prepared.inputs.num_features)
     model.reset_parameters(torch_generator(1))
-    return Encoder(model.eval(), features, config), inputs
+    groups = None if prepared.groups is None else prepared.groups.map
+    encoder = Encoder(model.eval(), prepared.features, config, groups=groups)
+    return encoder, prepared.inputs

@@ -22,7 +22,7 @@ from graphham.results.scores import partition_scores
 
 _GROUPS = (16, 7)  # for Cora without labels
 _NEGATIVES = 20
-_HIERARCHY = ("nesting", "nesting_evidence", "agreement", "used_1", "used_2", "nmi_1", "nmi_2")
+_HIERARCHY = ("nesting", "used_1", "used_2", "nmi_1", "nmi_2")
 
 
 def measure_core(cell: Cell) -> Record:
@@ -42,8 +42,6 @@ def _truth(cell: Cell) -> Record:
     out = {
         "fine": _nmi(fine, result.groups[0]),
         "coarse": _nmi(coarse, result.groups[1]),
-        "fine_evidence": _nmi(fine, result.evidence[0]),
-        "coarse_evidence": _nmi(coarse, result.evidence[1]),
         **_facts(fitted),
     }
     low, high = _louvain_levels(graph.adjacency(), FINE, COARSE, cell.seed)
@@ -61,17 +59,18 @@ def _embed(cell: Cell) -> Record:
 
 
 def _seeding(cell: Cell) -> Record:
-    """Seed the groups on diffused features alone: what they owe to no training."""
+    """Cut smoothed features into nested groups by k-means: what groups owe to no model."""
     from graphham.config.settings import InputConfig
-    from graphham.model.group_seeding import find_seeds
+    from graphham.model.group_map import GroupInputs
+    from graphham.model.group_tree import group_tree
     from graphham.model.inputs import fit_inputs
 
     graph = load_graph(cell.graph)
-    _, inputs, _ = fit_inputs(graph, InputConfig(), cell.seed)
-    diffused = inputs.diffused.numpy()
-    seeds = find_seeds([diffused, diffused], graph, _GROUPS, cell.seed, 8.0)
+    features, inputs, lead = fit_inputs(graph, InputConfig(), cell.seed, InputConfig().group_dim)
+    seen = GroupInputs.of(inputs.features, lead, graph, features.is_structural)
+    fine, parents = group_tree(seen.smooth, _GROUPS, cell.seed)
     codes = _class_codes(graph)
-    return {"nmi_1": _nmi(codes, seeds.codes[0]), "nmi_2": _nmi(codes, seeds.codes[1])}
+    return {"nmi_1": _nmi(codes, fine), "nmi_2": _nmi(codes, parents[0][fine])}
 
 
 def _classify(cell: Cell) -> Record:

@@ -37,7 +37,6 @@ def measure_portrait(cell: Cell, graph: Graph, place: Path | None) -> tuple[Reco
         result.groups,
         graph.labels,
         group_counts=result.group_counts,
-        evidence=result.evidence,
     )
     arrays: Arrays = {
         **level_arrays(result.groups),

@@ -35,9 +35,9 @@ def measure_hierarchy(cell: Cell) -> tuple[Record, Arrays]:
         wanted = _default_groups(graph)
     wanted = [int(count) for count in settings.pop("groups", wanted)]
     began = time.perf_counter()
-    levels, evidence, counts, linkage = _find(cell, graph, wanted, settings)
+    levels, counts, linkage = _find(cell, graph, wanted, settings)
     seconds = time.perf_counter() - began
-    metrics = hierarchy_scores(levels, graph.labels, group_counts=counts, evidence=evidence)
+    metrics = hierarchy_scores(levels, graph.labels, group_counts=counts)
     if truth is not None:
         for number, (found, true) in enumerate(zip(levels, truth, strict=True), 1):
             scores = partition_scores(found, true)
@@ -51,14 +51,14 @@ def measure_hierarchy(cell: Cell) -> tuple[Record, Arrays]:
 def _find(cell: Cell, graph: Graph, wanted: list[int], settings: dict[str, Any]) -> Any:
     if cell.method in PEERS:
         peer = peer_hierarchy(cell.method, graph, wanted, cell.seed)
-        return peer.levels, None, None, peer.linkage
+        return peer.levels, None, peer.linkage
     from graphham.methods.registry import make_method
 
     method = make_method(cell.method, seed=cell.seed, groups=wanted, **settings).fit(graph)
     result = getattr(method, "result_", None)
     if result is None:
-        return method.levels_, None, None, None
-    return list(result.groups), list(result.evidence), list(result.group_counts), None
+        return method.levels_, None, None
+    return list(result.groups), list(result.group_counts), None
 
 
 def _default_groups(graph: Graph) -> list[int]:

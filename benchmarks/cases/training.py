@@ -94,9 +94,7 @@ def _breakdown(trainer: Any, steps: int) -> list[Value]:
             output = model(step.batch, 1.0, generator)
         with part("losses"):
             loss = total_loss(
-                loss_parts(
-                    EncodedStep(model, trainer.config.loss, step, output, None, None, generator)
-                )
+                loss_parts(EncodedStep(model, trainer.config.loss, step, output, None, generator))
             )
         trainer.optimizer.zero_grad(set_to_none=True)
         with part("backward"):

@@ -16,10 +16,10 @@ def estimate_memory(config: ResolvedConfig, facts: GraphFacts) -> int:
         facts: The size of the graph.
     """
     n, stored, groups = facts.num_nodes, facts.num_stored, config.groups
-    heads, dim = config.model.heads, config.layer_dim
+    heads, dim = config.model.heads, config.layer_dims[0]
     width = facts.num_features or config.inputs.structural_dim
     data = 24 * facts.num_feature_values if facts.is_sparse else 12 * n * width
-    data += 12 * stored + 16 * n * config.inputs.diffusion_dim
+    data += 12 * stored + 12 * n * (config.inputs.group_dim + sum(groups))
     if config.loss.context_table != "inductive":
         each = sum(groups) if config.loss.context_table == "full" else len(groups)
         data += 4 * n * dim * each

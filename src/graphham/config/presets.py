@@ -6,39 +6,32 @@ from collections.abc import Mapping
 from typing import Any
 
 _CLASSIFY: dict[str, Any] = {
-    "model": {"training_temperature": 1.5},
     "train": {
         "average": 0.95,
-        "graft_at": 0.25,
         "anchors": 512,
     },
 }
 _PAPER: dict[str, Any] = {
-    "inputs": {"scaling": "row", "diffusion_steps": 0},
+    "inputs": {"scaling": "row"},
     "model": {
         "init": "glorot",
         "residual": False,
         "class_activation": "identity",
-        "opinions": False,
         "class_steps": 0,
         "membership_input": "state",
         "affinity": "dot",
         "straight_through": True,
         "group_score": "additive",
-        "nesting": "none",
-        "neighbor_evidence": False,
-        "membership_temperature": 1.0,
     },
     "loss": {
         "context": "skipgram",
         "context_weight": 1.0,
-        "guess_weight": 0.0,
+        "teacher_weight": 0.0,
         "walks": 50,
         "must_link_weight": 1.0,
         "cannot_link_weight": 0.1,
         "violation": "pairs",
         "balance_weight": 0.0,
-        "self_training_weight": 0.0,
     },
     "train": {
         "epochs": 100,

@@ -28,6 +28,7 @@ READINGS: dict[str, tuple[str, ...]] = {
     "A12": ("model.group_score", "model.separate_attention"),
     "A13": (
         "model.membership_input",
+        "model.group_links",
         "model.affinity",
         "model.affinity_scale",
         "model.group_init",

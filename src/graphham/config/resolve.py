@@ -71,7 +71,7 @@ class TaskDefaults:
     context_weight: float = 1.0
     init: Literal["svd", "glorot"] = "svd"
     class_steps: int = 0
-    guess_weight: float = 0.0
+    teacher_weight: float = 0.0
 
 
 _EMBED = TaskDefaults()
@@ -94,12 +94,10 @@ _FEW_LABELS = TaskDefaults(
     weight_decay=5e-3,
     epochs=300,
     class_steps=10,
-    guess_weight=3.0,
+    teacher_weight=1.0,
 )
 # Where neighbours often differ, spreading scores and trusting contexts teaches what is wrong.
-_FEW_LABELS_NEIGHBORS_DIFFER = replace(
-    _FEW_LABELS, context_weight=0.2, class_steps=0, guess_weight=0.0
-)
+_FEW_LABELS_NEIGHBORS_DIFFER = replace(_FEW_LABELS, context_weight=0.2, class_steps=0)
 
 
 def resolve(settings: RunConfig, facts: GraphFacts) -> ResolvedConfig:
@@ -130,7 +128,7 @@ def resolve(settings: RunConfig, facts: GraphFacts) -> ResolvedConfig:
     _fill(
         values["loss"],
         context_weight=defaults.context_weight,
-        guess_weight=defaults.guess_weight,
+        teacher_weight=defaults.teacher_weight,
         context_table=_context_table(settings, n, groups),
     )
     _fill(
@@ -220,7 +218,7 @@ def _context_table(settings: RunConfig, num_nodes: int, groups: tuple[int, ...])
     """Return which context vectors suit the loss and fit into memory."""
     if settings.loss.context == "infonce":
         return "inductive"
-    size = 4 * num_nodes * (settings.dim // len(groups)) * sum(groups)
+    size = 4 * num_nodes * (-(-settings.dim // len(groups))) * sum(groups)
     return "full" if size <= _FULL_TABLE_BYTES else "factored"
 
 

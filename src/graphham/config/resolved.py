@@ -81,7 +81,7 @@ class ResolvedLoss(LossConfig):
 
     context_weight: float
     context_table: Literal["inductive", "factored", "full"]
-    guess_weight: float
+    teacher_weight: float
 
 
 class ResolvedTrain(TrainConfig):

@@ -36,11 +36,8 @@ class InputConfig(_Section):
         description="auto: TF-IDF for sparse counts, unit rows for other sparse features, "
         "standardised columns for dense ones",
     )
-    diffusion_steps: int = Field(
-        4, ge=0, le=32, description="steps of neighbour averaging behind the membership features"
-    )
-    diffusion_dim: int = Field(
-        64, ge=1, le=1024, description="width the features are reduced to before diffusion"
+    group_dim: int = Field(
+        64, ge=1, le=1024, description="main directions of the features that groups look at"
     )
     structural_dim: int = Field(
         128, ge=2, le=1024, description="width of the features made for a graph that has none"
@@ -56,11 +53,6 @@ class ModelConfig(_Section):
     )
     class_activation: Literal["relu", "identity"] = Field(
         "relu", description="what the classifier reads: the positive part of the states, or all"
-    )
-    opinions: bool = Field(
-        True,
-        description="classify: small networks on a node's own features, on its surroundings' and, "
-        "with few labels, on its region's give their opinion too (whole-graph training only)",
     )
     class_steps: int | None = Field(
         None,
@@ -82,10 +74,13 @@ class ModelConfig(_Section):
         "absent random for classify unless labels are few",
     )
 
-    membership_input: Literal["diffused", "state"] = Field(
-        "diffused",
-        description="what a layer's groups look at: the diffused features joined with the layer "
-        "input, or the layer input alone as in E1",
+    membership_input: Literal["block", "state"] = Field(
+        "block",
+        description="where memberships come from: a nested block model of links and features, or "
+        "the layer's input as in E1",
+    )
+    group_links: bool = Field(
+        True, description="block: links are evidence for groups through the table of group pairs"
     )
     affinity: Literal["cosine", "dot"] = Field(
         "cosine", description="u_ik: scaled cosine, or the dot product with a learned scale"
@@ -114,20 +109,6 @@ class ModelConfig(_Section):
     )
     product: Literal["renormalised", "literal"] = Field(
         "renormalised", description="w = softmax(e + f), or lambda * alpha as printed"
-    )
-    nesting: Literal["graft", "none"] = Field(
-        "graft",
-        description="graft: group vectors and parents are seeded from the model's own states "
-        "partway and the fine membership refines the coarse one; none: levels are independent",
-    )
-    neighbor_evidence: bool = Field(
-        True, description="a node hears its neighbours' groups before it decides (graft only)"
-    )
-    membership_temperature: float = Field(
-        1.5, gt=0, description="softens reported memberships: neighbours are not independent"
-    )
-    training_temperature: float = Field(
-        1.0, gt=0, description="softens memberships while the constraints train them"
     )
 
 
@@ -158,7 +139,11 @@ class LossConfig(_Section):
         "cumulative", description="layer l predicts nodes within l steps, at l steps, or all"
     )
     walks: int = Field(1, ge=1, le=1000, description="walks per node and epoch")
-    must_link_weight: float = Field(5.0, ge=0, description="gamma (E13)")
+    must_link_weight: float = Field(
+        5.0,
+        ge=0,
+        description="gamma (E13); the groups of a block model nest exactly unless both are 0",
+    )
     cannot_link_weight: float = Field(5.0, ge=0, description="beta (E13)")
     violation: Literal["chance", "pairs", "set"] = Field(
         "chance",
@@ -166,15 +151,12 @@ class LossConfig(_Section):
         "of pairs, or by the size of its own set",
     )
     balance_weight: float = Field(0.2, ge=0, description="keeps groups from emptying")
-    self_training_weight: float = Field(
-        1.0, ge=0, description="pulls memberships towards the grafted seed groups"
-    )
     class_weight: float = Field(1.0, ge=0, description="eta, weight of the class loss (E16)")
-    guess_weight: float | None = Field(
+    teacher_weight: float | None = Field(
         None,
         ge=0,
-        description="asks nodes without a label to agree with the sharpened expectation of the "
-        "averaged network; when absent 3 where labels are few and neighbours agree, else 0",
+        description="asks nodes without a label to agree with what their groups say of the "
+        "classes; when absent 1 where labels are few, else 0",
     )
 
 
@@ -232,7 +214,6 @@ class TrainConfig(_Section):
     edge_dropout: float | None = Field(
         None, ge=0, lt=1, description="share of edges dropped per step; by size when absent"
     )
-    graft_at: float = Field(0.5, gt=0, lt=1, description="share of the epochs before the graft")
     validation_share: float = Field(
         0.1, ge=0, lt=1, description="share of known labels kept for early stopping (classify)"
     )
@@ -288,18 +269,9 @@ class RunConfig(_Section):
         return value
 
     @model_validator(mode="after")
-    def _dim_splits(self) -> RunConfig:
-        if self.dim % self.num_layers:
-            raise ValueError(f"dim {self.dim} does not divide evenly over {self.num_layers} layers")
-        if self.model.membership_input == "diffused" and not self.inputs.diffusion_steps:
-            raise ValueError(
-                "model.membership_input = 'diffused' needs inputs.diffusion_steps of at least 1"
-            )
-        if self.model.nesting == "graft" and self.model.membership_input != "diffused":
-            raise ValueError(
-                "model.nesting = 'graft' needs model.membership_input = 'diffused'; "
-                "with 'state' choose model.nesting = 'none'"
-            )
+    def _dim_suffices(self) -> RunConfig:
+        if self.dim < self.num_layers:
+            raise ValueError(f"dim {self.dim} is too narrow for {self.num_layers} layers")
         return self
 
     @property
@@ -308,9 +280,15 @@ class RunConfig(_Section):
         return len(self.groups) if self.groups is not None else self.layers
 
     @property
-    def layer_dim(self) -> int:
-        """Width of one layer's output."""
-        return self.dim // self.num_layers
+    def layer_dims(self) -> tuple[int, ...]:
+        """Width of each layer's output; what does not divide evenly goes to the first layers."""
+        layers = self.num_layers
+        return tuple(self.dim // layers + (layer < self.dim % layers) for layer in range(layers))
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether the constraints between levels (E13) are on."""
+        return self.loss.must_link_weight > 0 or self.loss.cannot_link_weight > 0
 
     def fanout(self, layer: int) -> int:
         """Neighbours sampled by ``layer`` (from 0); the last given value serves deeper layers."""

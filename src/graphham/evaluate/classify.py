@@ -69,10 +69,6 @@ def measure_classification(
 
     chosen = choose(cell, fit, validate)
     metrics = _score(chosen.method, labels, split.test, protocol)
-    alone = getattr(chosen.method, "network_scores_", None)
-    if alone is not None and labels.codes is not None:
-        predicted = alone[split.test].argmax(axis=1)
-        metrics["accuracy_alone"] = class_metrics(labels.codes[split.test], predicted)["accuracy"]
     record = {
         "metrics": metrics,
         **choice_record(chosen, spared),

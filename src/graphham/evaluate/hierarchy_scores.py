@@ -35,7 +35,6 @@ def hierarchy_scores(
     labels: Labels | None = None,
     *,
     group_counts: Sequence[int] | None = None,
-    evidence: Sequence[Codes] | None = None,
     test_rows: npt.NDArray[Any] | None = None,
 ) -> dict[str, Any]:
     """Score groups of several levels, fine to coarse.
@@ -44,12 +43,11 @@ def hierarchy_scores(
         levels: Per level ``(num_nodes,)`` codes.
         labels: Known classes, or ``None``.
         group_counts: Groups of each level, used or not; those that occur when not given.
-        evidence: Codes before the levels were combined, where the method has such.
         test_rows: Rows whose labels were not trained on; gives ``nmi_test_l``.
 
     Returns:
         Per level ``groups_l``, ``used_l`` (holding at least 1% of the nodes), ``effective_l``,
-        ``nmi_l``, ``ari_l``; over levels ``nesting``, ``nesting_evidence``, ``used_share``,
+        ``nmi_l``, ``ari_l``; over levels ``nesting``, ``used_share``,
         ``purity`` (of the tree, see :func:`tree_purity`).
     """
     counts = group_counts or [int(codes.max()) + 1 for codes in levels]
@@ -69,8 +67,6 @@ def hierarchy_scores(
     found["used_share"] = min(shares)
     if len(levels) > 1:
         found["nesting"] = _mean_nesting(levels)
-        if evidence is not None:
-            found["nesting_evidence"] = _mean_nesting(evidence)
     if labels is not None and labels.codes is not None:
         found["purity"] = tree_purity(levels, labels.codes)
     return found
@@ -88,7 +84,6 @@ def method_hierarchy(
         levels,
         labels,
         group_counts=None if result is None else result.group_counts,
-        evidence=None if result is None else result.evidence,
         test_rows=test_rows,
     )
     return scores, level_arrays(levels)

@@ -252,7 +252,6 @@ def hierarchy_table(records: Iterable[Record], part: str, title: str) -> Table:
     """
     names: tuple[tuple[str, str], ...] = (
         ("nesting", "nesting"),
-        ("nesting_evidence", "evidence nesting"),
         ("used_share", "groups used"),
         ("effective_1", "effective 1"),
         ("effective_2", "effective 2"),

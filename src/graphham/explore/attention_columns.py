@@ -116,9 +116,8 @@ def compute_attention(run: Run, graph: Graph) -> list[LayerAttention]:
     from graphham.results.encoder import Encoder
 
     encoder = Encoder.from_run(run)
-    rows = np.arange(graph.num_nodes) if encoder.features.is_structural else None
     model = encoder.model
-    batch = full_batch(model, encoder.features.apply(graph, rows), graph)
+    batch = full_batch(model, encoder.inputs_of(graph, graph.ids), graph)
     layers = []
     with torch.no_grad():
         model.eval()

@@ -126,7 +126,7 @@ class Explorer:
             "firm": view.concentration_percentiles if view.result.memberships else None,
             "colors": {"unknown": UNKNOWN, "plain": BASE[0], "firm": CONCENTRATION_SCALE},
             "attentionNote": self.attention.unavailable_reason,
-            "nesting": run.summary.get("hierarchy", {}).get("nesting_evidence"),
+            "nesting": run.summary.get("hierarchy", {}).get("nesting"),
         }
 
     def points(self) -> bytes:

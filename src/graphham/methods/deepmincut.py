@@ -274,7 +274,7 @@ class DeepMinCut(LabelFreeMethod):
         self.assignments_ = state["assignments"]
         if not self.features:
             return
-        self._features = FeatureMap.from_state(dict(state), facts["scaling"], 0)
+        self._features = FeatureMap.from_state(dict(state), facts["scaling"])
         self._net = self._make_encoder(facts["num_features"])
         weights = {
             k[6:]: torch.from_numpy(v.copy()) for k, v in state.items() if k.startswith("model.")

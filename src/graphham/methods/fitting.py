@@ -16,7 +16,6 @@ from graphham.config.resolved import ResolvedConfig
 from graphham.config.settings import RunConfig
 from graphham.errors import InputError
 from graphham.graph.graph import Graph
-from graphham.graph.neighborhoods import Block
 from graphham.methods.base import library_versions
 from graphham.model.context import ContextTable
 from graphham.model.inputs import FeatureMap, NodeInputs, fit_inputs
@@ -32,15 +31,16 @@ from graphham.results.scores import collapse_notes
 from graphham.sampling.keys import derive_key, numpy_generator, torch_generator
 from graphham.system.peak_memory import peak_memory
 from graphham.system.threads import single_threaded
-from graphham.training.ensemble import Ensemble
 from graphham.training.epochs import Listener, Silent
 from graphham.training.make_network import network_settings
 from graphham.training.plan import Plan, plan_fit
+from graphham.training.run_groups import FittedGroups, fit_run_groups
 from graphham.training.shared_checkpoints import check_shared
 from graphham.training.step import check_shards
 from graphham.training.supervision import Truth
+from graphham.training.teacher import teach
 from graphham.training.trainer import Trainer
-from graphham.training.validation import LabelValidator, LinkValidator, Validator, class_logits
+from graphham.training.validation import LabelValidator, LinkValidator, Validator
 
 if TYPE_CHECKING:
     from graphham.results.run_folder import Run
@@ -79,6 +79,38 @@ class Fitted:
         return self.encoder.state()
 
 
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """What is known of a training graph before the network is.
+
+    Args:
+        features: Fitted steps from the graph to inputs.
+        inputs: Inputs of every node.
+        groups: The block model, where memberships come from one.
+        directions: ``(num_features, at most layer_dims[0])`` what the first layer starts from.
+    """
+
+    features: FeatureMap
+    inputs: NodeInputs
+    groups: FittedGroups | None
+    directions: Any
+
+
+def prepare(graph: Graph, config: ResolvedConfig, ranks: Ranks = ALONE) -> Prepared:
+    """Scale the features of a training graph and fit its groups."""
+    is_block = config.model.membership_input == "block"
+    directions = config.layer_dims[0] if config.model.init == "svd" else 0
+    width = max(directions, config.inputs.group_dim) if is_block else directions
+    features, inputs, lead = fit_inputs(graph, config.inputs, config.seed, width, ranks)
+    start = lead[:, :directions]
+    if not is_block:
+        return Prepared(features, inputs, None, start)
+    basis = np.ascontiguousarray(lead[:, : config.inputs.group_dim])
+    groups = fit_run_groups(graph, inputs, basis, features.is_structural, config, ranks)
+    inputs = NodeInputs(inputs.features, groups.map.all_levels(groups.map.known))
+    return Prepared(features, inputs, groups, start)
+
+
 def fit_graph(
     graph: Graph,
     settings: RunConfig,
@@ -113,30 +145,21 @@ def fit_graph(
         config = plan.config
         hear.on_plan(plan)
         work, validator, truth = _held_out(graph, config, train_rows, validation_rows)
-        directions = config.layer_dim if config.model.init == "svd" else 0
-        features, inputs, lead = fit_inputs(work, config.inputs, config.seed, directions, ranks)
-        model, tables = _make_model(work, config, features, inputs, plan.table, ranks)
-        start_parameters(model, config, inputs, work, lead, ranks)
+        prepared = prepare(work, config, ranks)
+        inputs = prepared.inputs
+        model, tables = make_model(work, config, prepared, plan.table, ranks)
         trainer = Trainer(
             model, work, inputs, config, tables, truth, validator, run, listener, ranks
         )
-        opinions = block = None
-        if truth is not None and _has_opinions(config, graph):
-            assert model.classifier is not None
-            block = Block.full(work, config.model.self_edge)
-            width = model.classifier.out_features
-            opinions = Ensemble.learn(inputs.to("cpu"), block, truth, width, config.seed)
-            trainer.expected = opinions.expected(inputs.to("cpu"), block, truth.is_multi)
+        if truth is not None and prepared.groups is not None and config.loss.teacher_weight:
+            trainer.teacher = teach(prepared.groups.committee(config), truth)
         trained = time.perf_counter()
         status = trainer.fit(resume)
         trained = time.perf_counter() - trained
-        encoder = _reader(graph, config, model, features)
-        if truth is not None and opinions is not None and block is not None:
-            said = class_logits(model, trainer.whole())
-            encoder.opinions = opinions.weighed(said, inputs.to("cpu"), block, truth)
+        encoder = _reader(graph, config, model, prepared)
         if work is not graph:
             # Held-out links only decided when to stop; the result is about the graph as given.
-            inputs = features.apply(graph)
+            inputs = encoder.inputs_of(graph, graph.ids)
         rates = {
             "train.lr": (config.train.lr, 0.01),
             "train.table_lr": (config.train.table_lr, 0.1),
@@ -181,18 +204,18 @@ def _training_facts(trainer: Trainer, plan: Plan) -> dict[str, Any]:
 
 
 def _reader(
-    graph: Graph, config: ResolvedConfig, model: GraphHAMNet, features: FeatureMap
+    graph: Graph,
+    config: ResolvedConfig,
+    model: GraphHAMNet,
+    prepared: Prepared,
 ) -> Encoder:
     """Return the network as a reader of graphs, with the classes it predicts, if any."""
     labels = graph.labels if config.task == "classify" else None
+    groups = None if prepared.groups is None else prepared.groups.map
     if labels is None:
-        return Encoder(model, features, config, (), False)
-    return Encoder(model, features, config, labels.classes, labels.is_multi)
-
-
-def _has_opinions(config: ResolvedConfig, graph: Graph) -> bool:
-    """Say whether the small networks are wanted: they read the whole graph's features at once."""
-    return config.model.opinions and config.train.batch == "full" and graph.features is not None
+        return Encoder(model, prepared.features, config, (), False, groups)
+    classes, is_multi = labels.classes, labels.is_multi
+    return Encoder(model, prepared.features, config, classes, is_multi, groups)
 
 
 def fit_to_run(
@@ -275,7 +298,7 @@ def start_parameters(
 
     generator = torch_generator(derive_key(config.seed, "parameters"))
     model.reset_parameters(generator, directions)
-    if config.model.group_init == "random":
+    if config.model.group_init == "random" or model.has_block_groups:
         return
     # A sampled fit never holds the whole graph: a few thousand nodes tell the spread as well.
     is_whole = config.train.batch != "sampled" or graph.num_nodes <= _SPREAD_NODES
@@ -288,7 +311,7 @@ def start_parameters(
             chosen = np.sort(draw.choice(graph.num_nodes, count, replace=False))
             vectors = model.layer(level).group_embedding
             if batch is not None:
-                held = model.encode(batch)[level].membership_states
+                held = model.encode(batch)[level].x
                 if isinstance(held, FeatureRows):
                     picked = inputs.rows(chosen).to_dense()
                 else:
@@ -326,48 +349,46 @@ def _sampled_states(
     blocks = sampler.sample_blocks(rows, fanouts, key, config.model.self_edge)
     sources = blocks[0].source_rows if blocks else rows
     device = next(model.parameters()).device
-    degrees = torch.zeros(len(rows), device=device)
     features = inputs.rows(sources).to(device)
-    diffused = inputs.diffused_rows(sources).to(device)
     if not blocks:
-        return model.membership_states(0, features, diffused)
-    last = model.encode(Batch(blocks, features, diffused, degrees))[-1].output
-    last = activate(last, config.model.activation)  # encode leaves its last layer linear
-    return model.membership_states(level, last, diffused[: len(rows)])
+        return features
+    memberships = inputs.membership_rows(sources).to(device)
+    last = model.encode(Batch(blocks, features, memberships))[-1].output
+    return activate(last, config.model.activation)  # encode leaves its last layer linear
 
 
-def _make_model(
-    graph: Graph,
-    config: ResolvedConfig,
-    features: FeatureMap,
-    inputs: NodeInputs,
-    table: str,
-    ranks: Ranks = ALONE,
+def make_model(
+    graph: Graph, config: ResolvedConfig, prepared: Prepared, table: str, ranks: Ranks = ALONE
 ) -> tuple[GraphHAMNet, list[Any]]:
+    """Return the network where training begins, and its context tables."""
     tables: list[Any] = []
     if table != "inductive":
         for level, count in enumerate(config.groups):
+            dim = config.layer_dims[level]
             if config.train.shards > 1:
                 each = count if table == "full" else 1
                 key = derive_key(config.seed, "table", level)
-                made = RowShards(graph.num_nodes, each, config.layer_dim, key, ranks, config.device)
+                made = RowShards(graph.num_nodes, each, dim, key, ranks, config.device)
                 tables.append(made)
                 continue
             rows = graph.num_nodes * (count if table == "full" else 1)
             generator = torch_generator(derive_key(config.seed, "table", level), config.device)
-            tables.append(ContextTable.start(rows, config.layer_dim, generator))
+            tables.append(ContextTable.start(rows, dim, generator))
     num_classes = 0
     if config.task == "classify" and graph.labels is not None:
         num_classes = len(graph.labels.classes)
     model = GraphHAMNet(
         network_settings(config),
-        inputs.num_features,
-        features.basis.shape[1],
+        prepared.inputs.num_features,
         num_classes,
         tables or None,
         table == "full",
     )
-    return model.to(config.device), tables
+    model = model.to(config.device)
+    start_parameters(model, config, prepared.inputs, graph, prepared.directions, ranks)
+    if prepared.groups is not None:
+        model.take_link_odds(prepared.groups.map.model.tables)
+    return model, tables
 
 
 def _held_out(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -12,17 +11,15 @@ import numpy.typing as npt
 import torch
 
 from graphham.config.settings import RunConfig, make_config
-from graphham.errors import InputError
 from graphham.graph.graph import Graph
 from graphham.graph.ids import NodeIds
 from graphham.methods.base import FitRequest, Floats, Method, Rows, cosines
 from graphham.methods.fitting import fit_graph, fit_to_run
-from graphham.methods.link_scorer import LinkClues, LinkWeights
 from graphham.model.inputs import NodeInputs
 from graphham.parallel.ranks import ALONE, Ranks
 from graphham.readout.whole_graph import full_batch
 from graphham.results.describe import groups_table
-from graphham.results.encoder import Encoder, class_scores, known_rows, node_attention
+from graphham.results.encoder import Encoder, class_scores, node_attention
 from graphham.results.explain import Explanation, explain_node
 from graphham.results.result import FitResult
 from graphham.results.run_folder import Run
@@ -47,10 +44,6 @@ class GraphHAM(Method):
         seed: Decides every random draw.
         device: Where torch computes.
         settings: Further settings by dotted name, such as ``{"model.heads": 4}``.
-        link_score: ``"learned"`` weighs the layers' cosines and what needs no training (features
-            in common, shared neighbours, degrees) by held-out links, once :meth:`learn_links` has
-            been given some; until then, and with ``"cosine"``, links are scored by the first
-            layer's cosine alone.
 
     The attributes of a fit are those of :class:`graphham.methods.fitted_model.FittedModel`.
 
@@ -69,9 +62,7 @@ class GraphHAM(Method):
 
     _encoder: Encoder
     _inputs: NodeInputs | None = None
-    _clues: LinkClues | None = None
-    _weights: LinkWeights | None = None
-    _scores: tuple[Floats | None, Floats] | None = None
+    _scores: Floats | None = None
 
     def __init__(
         self,
@@ -83,7 +74,6 @@ class GraphHAM(Method):
         seed: int = 0,
         device: str = "cpu",
         settings: Mapping[str, Any] | None = None,
-        link_score: str = "learned",
     ) -> None:
         super().__init__(seed=seed, dim=dim)
         self.groups = groups
@@ -92,10 +82,9 @@ class GraphHAM(Method):
         self.preset = preset
         self.device = device
         self.settings = settings
-        self.link_score = link_score
 
     @classmethod
-    def from_config(cls, config: RunConfig, link_score: str = "learned") -> Self:
+    def from_config(cls, config: RunConfig) -> Self:
         """Return a GraphHAM, not fitted, with the settings of a config."""
         named = ("groups", "dim", "task", "preset", "seed", "device")
         others = {k: v for k, v in config.to_dict().items() if k not in named}
@@ -103,7 +92,6 @@ class GraphHAM(Method):
             **{name: getattr(config, name) for name in named},
             epochs=config.train.epochs,
             settings=others,
-            link_score=link_score,
         )
 
     def _config(self, task: str) -> RunConfig:
@@ -142,8 +130,6 @@ class GraphHAM(Method):
         return self.task
 
     def _fit(self, request: FitRequest) -> None:
-        if self.link_score not in ("learned", "cosine"):
-            raise InputError(f"link_score must be 'learned' or 'cosine', got {self.link_score!r}")
         # With its labels, which describe the groups afterwards: embedding never reads them.
         fitted = fit_graph(
             request.given,
@@ -160,7 +146,7 @@ class GraphHAM(Method):
     def _know_encoder(self, encoder: Encoder, inputs: NodeInputs | None) -> None:
         self._encoder, self._inputs = encoder, inputs
         self.levels_ = list(self.result_.groups)
-        self._scores = self._clues = self._weights = None
+        self._scores = None
 
     def _refuse_not_finite(self, ids: NodeIds) -> None:
         """Refuse nothing: the fit has looked already, at memberships too."""
@@ -187,49 +173,26 @@ class GraphHAM(Method):
     @property
     def class_scores_(self) -> Floats | None:
         """``(num_nodes, num_classes)`` probabilities of every node; ``None`` after ``embed``."""
-        return self._scored()[1]
-
-    @class_scores_.setter
-    def class_scores_(self, scores: Floats | None) -> None:
-        self._scores = None if scores is None else (None, scores)
-
-    @property
-    def network_scores_(self) -> Floats | None:
-        """The same of the network by itself, where small networks have an opinion too."""
-        return self._scored()[0]
-
-    def _scored(self) -> tuple[Floats | None, Floats | None]:
         # Computed when asked for: most people want predictions, which the result holds.
         if self._scores is None and self._encoder.model.classifier is not None:
             graph = self._need_graph("class_scores_")
             self._scores = _all_class_scores(self._encoder, graph, self._known_inputs(graph))
-        return (None, None) if self._scores is None else self._scores
+        return self._scores
+
+    @class_scores_.setter
+    def class_scores_(self, scores: Floats | None) -> None:
+        self._scores = scores
 
     def _known_inputs(self, graph: Graph) -> NodeInputs:
         if self._inputs is None:
-            self._inputs = self._encoder.features.apply(graph)
+            self._inputs = self._encoder.inputs_of(graph, self.ids_)
         return self._inputs
 
     def _score_links(self, pairs: Rows) -> npt.NDArray[np.float64]:
-        if self._clues is None or self._weights is None:
-            return cosines(self.result_.layer(1), pairs)
-        return self._weights.score(self._clues.between(pairs, self._layers()))
-
-    def learn_links(self, pairs: Rows, is_link: npt.NDArray[np.bool_]) -> Self:
-        """Return this fit with its link score learned from links it was not fitted on."""
-        if self.link_score == "cosine":
-            return self
-        again = copy.copy(self)
-        again._clues = self._clues or LinkClues.of(self._need_graph("learn_links"))
-        again._weights = LinkWeights.learn(again._clues.between(pairs, self._layers()), is_link)
-        return again
-
-    def _layers(self) -> list[Any]:
-        return [self.result_.layer(level + 1) for level in range(self.result_.num_levels)]
+        return cosines(self.result_.layer(1), pairs)
 
     def _transform(self, graph: Graph) -> FitResult:
-        known = known_rows(self._encoder.features, self.ids_, graph)
-        return self._encoder.read(graph, self._encoder.features.apply(graph, known))
+        return self._encoder.read(graph, self._encoder.inputs_of(graph, self.ids_))
 
     def explain(self, node: int | str) -> Explanation:
         """Say why a node is in its groups: memberships, attention to neighbours, typical features.
@@ -246,35 +209,24 @@ class GraphHAM(Method):
         return self._encoder.config.to_dict()
 
     def _about(self) -> dict[str, Any]:
-        return {"name": self.name, "settings": {"link_score": self.link_score}}
+        return {"name": self.name, "settings": {}}
 
     def _state(self) -> dict[str, Any]:
-        state = self._encoder.state()
-        if self._clues is not None and self._weights is not None:
-            state |= {**self._clues.state(), **self._weights.state()}
-        return state
+        return self._encoder.state()
 
     def _output_arrays(self) -> dict[str, Any]:
-        names = ("outputs.network_scores", "outputs.class_scores")
-        pairs = zip(names, self._scores or (), strict=False)
-        return {name: scores for name, scores in pairs if scores is not None}
+        return {} if self._scores is None else {"outputs.class_scores": self._scores}
 
     @classmethod
     def _from_run(cls, run: Run) -> Self:
         state = run.state("torch")
         encoder = Encoder.from_run(run, state)
-        about = run.summary.get("method") or {}
-        chosen = about.get("settings", {}).get("link_score", "learned")
-        method = cls.from_config(encoder.config, chosen)
+        method = cls.from_config(encoder.config)
         method._take_run(run)
         method._know_encoder(encoder, None)
         method.classes_ = encoder.classes
-        more = {k: v.numpy() for k, v in state.items() if k.startswith(("links.", "outputs."))}
-        if "links.weight" in more:
-            method._clues = LinkClues.from_state(more)
-            method._weights = LinkWeights.from_state(more)
-        if "outputs.class_scores" in more:
-            method._scores = more.get("outputs.network_scores"), more["outputs.class_scores"]
+        if "outputs.class_scores" in state:
+            method._scores = state["outputs.class_scores"].numpy()
         return method
 
 
@@ -321,18 +273,11 @@ class PaperGraphHAM(GraphHAM):
 
 
 @single_threaded()
-def _all_class_scores(
-    encoder: Encoder, graph: Graph, inputs: NodeInputs
-) -> tuple[Floats | None, Floats]:
-    """Return what the network says by itself where it asked for opinions, and the final scores."""
-    model = encoder.model
+def _all_class_scores(encoder: Encoder, graph: Graph, inputs: NodeInputs) -> Floats:
+    """Return ``(num_nodes, num_classes)`` probabilities."""
     with torch.no_grad():
-        model.eval()
-        batch = full_batch(model, inputs, graph)
-        states = torch.cat([one.output for one in model.encode(batch)], dim=1)
-        final = encoder.class_logits(states.cpu().numpy(), graph, inputs)
-        scores = class_scores(final, encoder.is_multi)
-        if encoder.opinions is None:
-            return None, scores
-        alone = model.spread(model.class_logits([states]), batch.blocks[-1])
-        return class_scores(alone, encoder.is_multi), scores
+        encoder.model.eval()
+        passes = encoder.model.encode(full_batch(encoder.model, inputs, graph))
+        states = torch.cat([one.output for one in passes], dim=1)
+        logits = encoder.class_logits(states.cpu().numpy(), graph, inputs)
+        return class_scores(logits, encoder.is_multi)

@@ -272,7 +272,7 @@ class GraphSTONE(LabelFreeMethod, NetworkMethod):
         if self._directions is None:
             return inputs
         seen = np.asarray(as_matrix(inputs) @ self._directions, dtype=np.float32)
-        return NodeInputs(torch.from_numpy(seen), inputs.diffused)
+        return NodeInputs(torch.from_numpy(seen), inputs.memberships)
 
     def _num_features(self) -> int:
         return super()._num_features() if self._directions is None else self._directions.shape[1]

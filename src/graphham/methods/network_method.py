@@ -193,7 +193,7 @@ class NetworkMethod(Method):
         return int(features.structural.shape[1] if features.is_structural else len(features.scale))
 
     def _restore(self, state: Mapping[str, npt.NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        self._features = FeatureMap.from_state(dict(state), facts["scaling"], 0)
+        self._features = FeatureMap.from_state(dict(state), facts["scaling"])
         self._net = self._make_net(facts["num_features"], facts["num_classes"], 0.0, len(self.ids_))
         weights = {
             k[6:]: torch.from_numpy(v.copy()) for k, v in state.items() if k.startswith("model.")

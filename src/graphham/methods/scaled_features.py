@@ -22,7 +22,7 @@ _SCALINGS = ("auto", "none", "row", "tfidf", "standard")
 def fit_features(
     graph: Graph, scaling: str = "auto", structural_dim: int = 128, seed: int = 0
 ) -> tuple[FeatureMap, NodeInputs]:
-    """Find how to scale a graph's features, and scale them; no diffusion.
+    """Find how to scale a graph's features, and scale them.
 
     Args:
         graph: The training graph; structural features are made for one without any.
@@ -34,9 +34,7 @@ def fit_features(
         raise InputError("the graph has neither features nor edges; give one of them")
     if scaling not in _SCALINGS:
         raise InputError(f"scaling must be one of {', '.join(_SCALINGS)}, got {scaling!r}")
-    config = InputConfig.model_validate(
-        {"scaling": scaling, "diffusion_steps": 0, "structural_dim": structural_dim}
-    )
+    config = InputConfig.model_validate({"scaling": scaling, "structural_dim": structural_dim})
     fitted, inputs, _ = fit_inputs(graph, config, seed)
     return fitted, inputs
 

@@ -121,7 +121,9 @@ class MembershipAttention(nn.Module):
         for vector in (self.attention, self.group_attention):
             if vector is not None:
                 nn.init.normal_(vector, std=0.1, generator=generator)
-        nn.init.normal_(self.group_embedding, std=self.membership_dim**-0.5, generator=generator)
+        nn.init.normal_(
+            self.group_embedding, std=max(self.membership_dim, 1) ** -0.5, generator=generator
+        )
         if self.shortcut is not None:
             nn.init.xavier_uniform_(self.shortcut, generator=generator)
         if self.pair_score is not None:

@@ -1,8 +1,8 @@
 """From raw node features to what the network reads, for training nodes and for nodes never seen.
 
-Every node gets two things: its scaled features, which the layers transform, and a short *diffused*
-vector (the features' main directions averaged over a few steps of the graph), which the groups look
-at. Diffusion is computed once, so a sampled batch knows it as cheaply as the whole graph does.
+Every node gets two things: its scaled features, which the layers transform, and its memberships in
+the groups of the block model (:mod:`graphham.model.group_map`). Both are computed once, so a
+sampled batch knows them as cheaply as the whole graph does.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from graphham.errors import InputError
@@ -50,14 +49,6 @@ class InputSettings(Protocol):
         """How features are scaled; ``auto`` looks at them."""
 
     @property
-    def diffusion_steps(self) -> int:
-        """Steps of neighbour averaging; 0 switches the diffused vectors off."""
-
-    @property
-    def diffusion_dim(self) -> int:
-        """Width the features are reduced to before they are averaged."""
-
-    @property
     def structural_dim(self) -> int:
         """Width of the features made for a graph that has none."""
 
@@ -68,11 +59,12 @@ class NodeInputs:
 
     Args:
         features: ``(num_nodes, num_features)`` scaled features: sparse, dense, or left on disk.
-        diffused: ``(num_nodes, diffusion_dim)`` centred unit rows; zero wide when switched off.
+        memberships: ``(num_nodes, sum of K_l)`` of all levels, fine to coarse; no columns where
+            the layers make their own.
     """
 
     features: SparseMatrix | Tensor | MappedFeatures
-    diffused: Tensor
+    memberships: Tensor
 
     @property
     def num_features(self) -> int:
@@ -102,15 +94,15 @@ class NodeInputs:
             return FeatureRows(dense=self.features.span(first, last))
         return FeatureRows(dense=self.features[first:last])
 
-    def diffused_rows(self, selection: Any) -> Tensor:
-        """Return the diffused vectors of chosen rows (``None`` for all)."""
-        return self.diffused if selection is None else gather_rows(self.diffused, selection)
+    def membership_rows(self, selection: Any) -> Tensor:
+        """Return the memberships of chosen rows (``None`` for all)."""
+        return self.memberships if selection is None else gather_rows(self.memberships, selection)
 
     def to(self, device: torch.device | str) -> NodeInputs:
         """Move what is dense; sparse features are moved by their product."""
         features = self.features
         moved = features.to(device) if isinstance(features, Tensor) else features
-        return NodeInputs(moved, self.diffused.to(device))
+        return NodeInputs(moved, self.memberships.to(device))
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,20 +111,14 @@ class FeatureMap:
 
     Args:
         scaling: How raw features are scaled.
-        steps: Steps of diffusion; 0 switches the diffused vectors off.
         shift: ``(num_features,)`` subtracted from dense features (``standard``).
         scale: ``(num_features,)`` multiplied onto features (``standard``, ``tfidf``).
-        basis: ``(num_features, diffusion_dim)`` main directions of the scaled features.
-        center: ``(diffusion_dim,)`` mean of the diffused unit vectors over the training nodes.
         structural: ``(num_nodes, structural_dim)`` features made for a graph without any.
     """
 
     scaling: Scaling
-    steps: int
     shift: Floats
     scale: Floats
-    basis: Floats
-    center: Floats
     structural: Floats
 
     @property
@@ -142,19 +128,19 @@ class FeatureMap:
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
         """Return the arrays to save."""
-        names = ("shift", "scale", "basis", "center", "structural")
+        names = ("shift", "scale", "structural")
         return {f"inputs.{name}": getattr(self, name) for name in names}
 
     @classmethod
-    def from_state(cls, state: dict[str, Any], scaling: Scaling, steps: int) -> FeatureMap:
+    def from_state(cls, state: dict[str, Any], scaling: Scaling) -> FeatureMap:
         """Rebuild from saved arrays."""
-        names = ("shift", "scale", "basis", "center", "structural")
+        names = ("shift", "scale", "structural")
         arrays = {name: np.asarray(state[f"inputs.{name}"]) for name in names}
-        return cls(scaling=scaling, steps=steps, **arrays)
+        return cls(scaling=scaling, **arrays)
 
     @single_threaded()
     def apply(self, graph: Graph, known_rows: npt.NDArray[np.int64] | None = None) -> NodeInputs:
-        """Return the inputs of every node of ``graph``.
+        """Return the inputs of every node of ``graph``, without memberships.
 
         Args:
             graph: Any graph with the same feature columns as the training graph.
@@ -167,7 +153,7 @@ class FeatureMap:
             features: Any = torch.from_numpy(self._known_structure(graph, known_rows))
         else:
             features = self._scaled(graph)
-        return NodeInputs(features, self._diffuse(features, graph))
+        return NodeInputs(features, torch.zeros(graph.num_nodes, 0))
 
     def _scaled(self, graph: Graph) -> SparseMatrix | Tensor | MappedFeatures:
         width = len(self.scale)
@@ -207,23 +193,17 @@ class FeatureMap:
             placed = torch.maximum(placed, (share > 0).float())
         return x
 
-    def _diffuse(self, features: SparseMatrix | Tensor | MappedFeatures, graph: Graph) -> Tensor:
-        if not self.steps:
-            return torch.zeros(graph.num_nodes, 0)
-        diffused = _diffused(features, self.basis, graph, self.steps)
-        return _unit(diffused.sub_(torch.from_numpy(self.center)))
-
 
 def fit_inputs(
     graph: Graph, config: InputSettings, seed: int, directions: int = 0, ranks: Ranks = ALONE
 ) -> tuple[FeatureMap, NodeInputs, Floats]:
-    """Find the scaling, the main directions and the diffusion centre of a training graph.
+    """Find the scaling and the main directions of a training graph.
 
     Args:
         graph: The training graph.
         config: How to do it.
         seed: The run's seed.
-        directions: How many main directions the caller wants besides, to start a layer from.
+        directions: How many main directions the caller wants.
         ranks: The processes that hold the parts of a split graph.
 
     Returns:
@@ -264,40 +244,17 @@ def fit_inputs(
             scale = _idf(sp.csr_matrix(x))
         scaled = _scale_dense(x, scaling, shift, scale)
         features = torch.from_numpy(scaled)
-    count = max(directions, config.diffusion_dim if config.diffusion_steps else 0)
     lead = np.zeros((features.shape[1], 0), dtype=np.float32)
-    if count:
+    if directions:
         if isinstance(features, MappedFeatures):
-            lead = features.leading_directions(min(count, *features.shape))
+            lead = features.leading_directions(min(directions, *features.shape))
         else:
-            lead = main_directions(scaled, count, derive_key(seed, "basis"))
-    basis = np.ascontiguousarray(lead[:, : config.diffusion_dim if config.diffusion_steps else 0])
-    steps = config.diffusion_steps
-    center, diffused = empty, torch.zeros(graph.num_nodes, 0)
-    if steps:
-        diffused = _diffused(features, basis, graph, steps, ranks)
-        center = diffused.mean(0).numpy().copy()
-        diffused = _unit(diffused.sub_(torch.from_numpy(center)))
-    fitted = FeatureMap(scaling, steps, shift, scale, basis, center, structural)
-    return fitted, NodeInputs(features, diffused), lead[:, :directions]
+            lead = main_directions(scaled, directions, derive_key(seed, "basis"))
+    fitted = FeatureMap(scaling, shift, scale, structural)
+    return fitted, NodeInputs(features, torch.zeros(graph.num_nodes, 0)), lead
 
 
-def _diffused(
-    features: Any, basis: Floats, graph: Graph, steps: int, ranks: Ranks = ALONE
-) -> Tensor:
-    weight = torch.from_numpy(basis)
-    if isinstance(features, SparseMatrix):
-        x = FeatureRows(features).matmul(weight)
-    elif isinstance(features, MappedFeatures):
-        x = features.matmul(weight)
-    else:
-        x = features.float() @ weight
-    for _ in range(steps):
-        x = _averaged(x, graph, ranks)
-    return F.normalize(x, dim=1)
-
-
-def _averaged(x: Tensor, graph: Graph, ranks: Ranks = ALONE) -> Tensor:
+def averaged(x: Tensor, graph: Graph, ranks: Ranks = ALONE) -> Tensor:
     """Average each node with its neighbours, some nodes at a time; of a split graph, the own."""
     indptr, indices = frozen(graph.indptr, np.int64), frozen(graph.indices)
     weights = frozen(np.empty(0) if graph.weights is None else graph.weights, np.float32)
@@ -310,10 +267,6 @@ def _averaged(x: Tensor, graph: Graph, ranks: Ranks = ALONE) -> Tensor:
         out[first:last] = mean_aggregate(x, block)
     graph_access(graph, ranks).share_rows(out.numpy())
     return out
-
-
-def _unit(x: Tensor) -> Tensor:
-    return torch.nn.functional.normalize(x, dim=1)
 
 
 def suitable_scaling(graph: Graph) -> Scaling:

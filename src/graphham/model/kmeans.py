@@ -12,15 +12,15 @@ from graphham.system.jit import Array, frozen, jit
 
 Floats = npt.NDArray[np.float32]
 Codes = npt.NDArray[np.int64]
-_SAMPLE = 100_000
+_SAMPLE = 20_000
 
 
 def kmeans(
-    points: Floats, count: int, key: Any, starts: int = 8, rounds: int = 60
+    points: Floats, count: int, key: Any, starts: int = 3, rounds: int = 40
 ) -> tuple[Floats, Codes]:
     """Cluster points by Lloyd's rounds from several k-means++ starts.
 
-    Beyond a hundred thousand points the centres are found on a fixed sample.
+    Beyond twenty thousand points the centres are found on a fixed sample.
 
     Args:
         points: ``(num_points, dim)``.

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -115,31 +112,6 @@ def balance_loss(memberships: Tensor, prior: Tensor) -> Tensor:
     return (mean * ((mean + _TINY) / prior).log()).sum()
 
 
-def use_losses(
-    memberships: Tensor, prior: Tensor, seeds: Tensor | None
-) -> tuple[Tensor, Tensor | None]:
-    """Return :func:`balance_loss` and, with seeds, :func:`seed_loss` of one level."""
-    if kernels.runs_reference(memberships) or not len(memberships):
-        seed = None if seeds is None else seed_loss([memberships], [seeds])
-        return balance_loss(memberships, prior), seed
-    balance, seed = kernels.use_losses(memberships, prior, seeds, _TINY)
-    return balance, None if seeds is None else seed
-
-
-def seed_loss(memberships: Sequence[Tensor], seeds: Sequence[Tensor]) -> Tensor:
-    """Return the cross-entropy of memberships against the groups the graft found, over levels.
-
-    Args:
-        memberships: Per level ``(nodes, K_l)`` rows on the simplex.
-        seeds: Per level ``(nodes,)`` group numbers.
-    """
-    terms = [
-        F.nll_loss((level + _TINY).log(), seed)
-        for level, seed in zip(memberships, seeds, strict=True)
-    ]
-    return torch.stack(terms).sum()
-
-
 def class_loss(logits: Tensor, truth: Tensor) -> Tensor:
     """Return cross-entropy for class codes, or binary cross-entropies of a 0/1 matrix.
 
@@ -155,10 +127,3 @@ def class_loss(logits: Tensor, truth: Tensor) -> Tensor:
     if truth.dim() == 1:
         return F.cross_entropy(logits, truth)
     return logits.shape[1] * F.binary_cross_entropy_with_logits(logits, truth)
-
-
-def sharpened(chances: Tensor, is_multi: bool) -> Tensor:
-    """Return probabilities made surer: squared, and scaled to be probabilities again."""
-    square = chances.square()
-    others = (1 - chances).square() + square if is_multi else square.sum(-1, keepdim=True)
-    return square / others.clamp_min(1e-12)

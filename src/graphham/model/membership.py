@@ -16,7 +16,6 @@ from torch import Tensor
 from graphham import kernels
 
 if TYPE_CHECKING:
-    from graphham.graph.neighborhoods import Block
     from graphham.sampling.random_stream import Source
 
 # A hub's thousands of links are far from independent witnesses: beyond about this many, more of
@@ -84,75 +83,3 @@ def one_hot_straight_through(soft: Tensor) -> Tensor:
     """Return one-hot rows of the largest entries whose gradient is that of the soft rows."""
     hard = F.one_hot(soft.argmax(dim=1), soft.shape[1]).to(soft.dtype)
     return hard + soft - soft.detach()
-
-
-def neighbor_evidence(memberships: Tensor, table: Tensor, block: Block, degrees: Tensor) -> Tensor:
-    """Return what a node's neighbours say about its group.
-
-    With ``table[k, k']`` the logarithm of how much more often groups k and k' link than chance,
-    node i collects sum_j membership_j . table over its neighbours: one mean-field step of a block
-    model. A sampled neighbourhood is scaled up to the node's real degree.
-
-    Args:
-        memberships: ``(num_sources, num_groups)`` rows on the simplex.
-        table: ``(num_groups, num_groups)`` symmetric log affinities.
-        block: The neighbourhood; its self edges are left out.
-        degrees: ``(num_targets,)`` real degrees.
-
-    Returns:
-        ``(num_targets, num_groups)`` evidence to add to the affinities; zero without neighbours.
-    """
-    weights = torch.tensor(block.neighbor_weights).to(memberships)[:, None]
-    heard = kernels.aggregate(weights, (memberships @ table)[:, None, :], block).squeeze(1)
-    return heard * witnesses(degrees)[:, None]
-
-
-def witnesses(degrees: Tensor) -> Tensor:
-    """Return how many independent witnesses a node's neighbours count for."""
-    return degrees / (1 + degrees / WITNESSES)
-
-
-def combine_levels(log_evidence: Sequence[Tensor], parents: Sequence[Tensor]) -> list[Tensor]:
-    """Join the levels' evidence into memberships that nest exactly.
-
-    Going up, a level takes the geometric mean of its own evidence and of what its children say:
-    the two look at the same data, so their agreement is not counted twice, and a node whose levels
-    firmly contradict each other lies between the two groups they name. Going down, a parent's
-    membership is shared among its children in proportion to their evidence.
-
-    Args:
-        log_evidence: Per level ``(nodes, K_l)`` logarithms of rows on the simplex, fine to coarse.
-        parents: Per level but the last ``(K_l,)`` parent of each group.
-
-    Returns:
-        Per level ``(nodes, K_l)`` rows on the simplex; summing children gives their parent.
-    """
-    up = log_evidence[0]
-    plain = kernels.runs_reference(*log_evidence)
-    shares: list[Tensor] = []
-    for level, parent in enumerate(parents):
-        target = log_evidence[level + 1]
-        if plain:
-            total, share = _sum_children(up, parent, target.shape[1])
-            up = (0.5 * (target + total)).log_softmax(dim=1)
-        else:
-            up, share = kernels.climb(up, target, parent)
-        shares.append(share)
-    out = [up.exp()]
-    for parent, share in zip(reversed(parents), reversed(shares), strict=True):
-        above = out[-1]
-        out.append(above[:, parent] * share if plain else kernels.descend(above, share, parent))
-    return out[::-1]
-
-
-def _sum_children(up: Tensor, parent: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Return ``(nodes, count)`` log sums over each parent's children, and each child's share."""
-    # Each family is shifted by its own largest member, so even a family that the evidence all but
-    # rules out keeps exact shares. The shift cancels out and needs no gradient.
-    shift = torch.full((len(up), count), _RULED_OUT, dtype=up.dtype, device=up.device)
-    family = parent[None, :].expand(len(up), -1)
-    shift = shift.scatter_reduce(1, family, up.detach(), "amax", include_self=False)
-    parts = (up - shift[:, parent]).exp()
-    sums = torch.zeros_like(shift).index_add(1, parent, parts)
-    childless = torch.bincount(parent, minlength=count) == 0
-    return sums.masked_fill(childless, 1.0).log() + shift, parts / sums[:, parent]

@@ -18,8 +18,8 @@ class NetworkSettings:
         self_edge: Whether a node attends to itself (A5).
         residual: Whether a linear path goes around each attention layer.
         dropout: Share of hidden values dropped in training.
-        membership_input: What a layer's groups look at: the diffused features joined with the
-            layer's input, or the input alone as in E1 (A13).
+        membership_input: Where memberships come from: the block model of links and features, or
+            the layer's input as in E1 (A13).
         affinity: Scaled cosine, or the dot product with a learned scale (A13).
         affinity_scale: Scale of the cosine.
         assignment: Gumbel noise on log pi, on pi as printed, or none (A3).
@@ -27,9 +27,6 @@ class NetworkSettings:
         group_score: Score per pair of groups, the paper's additive one (E7), or none.
         separate_attention: Own attention vector for the additive score (A12).
         product: Softmax of the sum of both scores, or the product as printed (A5).
-        neighbor_evidence: Whether seeded groups hear their neighbours' groups.
-        membership_temperature: Softens memberships that are reported.
-        training_temperature: Softens memberships in training.
         straight_through: One-hot assignments in decoder and constraints, soft gradients (A3).
         group_context: Whether a context vector depends on the target's group; no is minus-Q.
         mix: A relaxed z mixes context vectors or the groups' losses (A15).
@@ -44,7 +41,7 @@ class NetworkSettings:
     self_edge: bool = True
     residual: bool = False
     dropout: float = 0.0
-    membership_input: Literal["diffused", "state"] = "diffused"
+    membership_input: Literal["block", "state"] = "block"
     affinity: Literal["cosine", "dot"] = "cosine"
     affinity_scale: float = 8.0
     assignment: Literal["log", "literal", "mean"] = "log"
@@ -52,9 +49,6 @@ class NetworkSettings:
     group_score: Literal["pair", "additive", "none"] = "pair"
     separate_attention: bool = False
     product: Literal["renormalised", "literal"] = "renormalised"
-    neighbor_evidence: bool = True
-    membership_temperature: float = 1.5
-    training_temperature: float = 1.0
     straight_through: bool = False
     group_context: bool = True
     mix: Literal["vector", "loss"] = "vector"
@@ -62,6 +56,11 @@ class NetworkSettings:
     class_steps: int = 0
 
     @property
-    def layer_dim(self) -> int:
-        """Width of one layer's output."""
-        return self.dim // len(self.groups)
+    def layer_dims(self) -> tuple[int, ...]:
+        """Width of each layer's output; what does not divide evenly goes to the first layers."""
+        return spread_dims(self.dim, len(self.groups))
+
+
+def spread_dims(dim: int, layers: int) -> tuple[int, ...]:
+    """Return the width of every layer, as even as can be."""
+    return tuple(dim // layers + (layer < dim % layers) for layer in range(layers))

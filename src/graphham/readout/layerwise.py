@@ -7,7 +7,6 @@ the same calls whoever computes them, so several processes that share the nodes 
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +14,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from graphham.graph.graph import Graph
@@ -27,12 +25,10 @@ from graphham.kernels.attention_readout import (
     attend,
     attend_additive,
     lead_with_self,
-    neighbor_mean,
 )
 from graphham.model.attention import MembershipAttention
 from graphham.model.feature_rows import FeatureRows
 from graphham.model.inputs import NodeInputs
-from graphham.model.membership import WITNESSES
 from graphham.model.network import GraphHAMNet, activate
 from graphham.parallel.ranks import ALONE, Ranks
 from graphham.system.jit import Array, frozen
@@ -47,13 +43,13 @@ class Reading:
     """What the layers say about every node, before the levels are joined.
 
     Args:
-        states: ``(num_nodes, layers * layer_dim)`` raw states h, layer after layer.
-        affinities: Per level ``(num_nodes, K_l)`` u.
+        states: ``(num_nodes, dim)`` raw states h, layer after layer.
+        memberships: Per level ``(num_nodes, K_l)`` mean memberships.
         gaps: Per level ``(num_nodes,)`` how far the attentions disagree.
     """
 
     states: Floats
-    affinities: list[Floats]
+    memberships: list[Floats]
     gaps: list[Floats]
 
 
@@ -95,97 +91,50 @@ class LayerWise:
             yield first, min(first + self.span, high)
 
     @torch.no_grad()
-    def read(self, levels: int | None = None, recenter: bool = False) -> Reading:
-        """Run the layers.
-
-        Args:
-            levels: How many layers to run; all when not given.
-            recenter: Set each level's running centre to the exact mean first.
-        """
+    def read(self) -> Reading:
+        """Run the layers."""
         model, n = self.model, self.num_nodes
-        count = len(model.groups) if levels is None else levels
-        dim = model.settings.layer_dim
-        states = np.empty((n, count * dim), dtype=np.float32)
-        affinities: list[Floats] = []
+        states = np.empty((n, model.settings.dim), dtype=np.float32)
+        memberships: list[Floats] = []
         gaps: list[Floats] = []
         trim_heap()  # what the last steps of training left
-        for level in range(count):
-            if level and recenter:
-                self._recenter(level, states)
-            affinity, gap = self._layer(level, states)
-            affinities.append(affinity)
+        for level in range(len(model.groups)):
+            membership, gap = self._layer(level, states)
+            memberships.append(membership)
             gaps.append(gap)
-        return Reading(states, affinities, gaps)
-
-    @torch.no_grad()
-    def level_inputs(self, level: int, states: Floats) -> Iterator[tuple[int, int, Tensor]]:
-        """Yield bounds and the vectors a level's groups look at, for all nodes span by span."""
-        for first in range(0, self.num_nodes, self.span):
-            last = min(first + self.span, self.num_nodes)
-            inputs = self._level_input(level, self._input(level, states, first, last), first, last)
-            yield first, last, inputs if isinstance(inputs, Tensor) else inputs.to_dense()
-
-    @torch.no_grad()
-    def level_states(self) -> list[Floats]:
-        """Return per level the ``(num_nodes, width)`` vectors its groups look at.
-
-        The running centres are set to the exact means first, so that seeds and later passes agree.
-        """
-        top = len(self.model.groups) - 1
-        states = self.read(top, recenter=True).states
-        if top:
-            self._recenter(top, states)
-        out: list[Floats] = []
-        for level in range(top + 1):
-            if level == 0 and self.model.uses_diffusion:
-                out.append(self.inputs.diffused.cpu().numpy())
-                continue
-            parts = [inputs.cpu().numpy() for _, _, inputs in self.level_inputs(level, states)]
-            out.append(np.concatenate(parts))
-        return out
+        return Reading(states, memberships, gaps)
 
     def _input(self, level: int, states: Floats, first: int, last: int) -> Tensor | FeatureRows:
         if level == 0:
             return self.inputs.span(first, last).to(self.device)
-        dim = self.model.settings.layer_dim
-        part = states[first:last, (level - 1) * dim : level * dim]
+        part = states[first:last, self._columns(level - 1)]
         return torch.from_numpy(np.ascontiguousarray(part)).to(self.device)
 
-    def _level_input(
-        self, level: int, x: Tensor | FeatureRows, first: int, last: int
-    ) -> Tensor | FeatureRows:
-        diffused = self.inputs.diffused[first:last].to(self.device)
-        return self.model.membership_states(level, x, diffused)
-
-    def _recenter(self, level: int, states: Floats) -> None:
-        dim = self.model.settings.layer_dim
-        sums: list[npt.NDArray[np.float64]] = []
-        # Every process adds up every span in the same order; the rows are there already.
-        for first in range(0, self.num_nodes, self.span):
-            part = states[first : first + self.span, (level - 1) * dim : level * dim]
-            unit = F.normalize(torch.from_numpy(np.ascontiguousarray(part)), dim=1)
-            sums.append(unit.double().sum(0).numpy())
-        center = np.sum(np.stack(sums), axis=0) / self.num_nodes
-        self.model.get_buffer(f"center_{level}").copy_(torch.from_numpy(center))
+    def _columns(self, level: int) -> slice:
+        """Return where a layer's states lie beside those of the others."""
+        dims = self.model.settings.layer_dims
+        first = sum(dims[:level])
+        return slice(first, first + dims[level])
 
     def _layer(self, level: int, states: Floats) -> tuple[Floats, Floats]:
-        """Fill in the states of one layer; return its affinities and attention gaps."""
+        """Fill in the states of one layer; return its memberships and attention gaps."""
         layer, n = self.model.layer(level), self.num_nodes
         width = layer.heads * layer.out_dim
         rows = _aligned(n, width + layer.groups)
-        affinity = np.empty((n, layer.groups), dtype=np.float32)
+        given = self.inputs.memberships[:, self.model.level_columns(level)]
         for first, last in self.spans():
             x = self._input(level, states, first, last)
-            u = layer.affinities(self._level_input(level, x, first, last))
-            affinity[first:last] = u.cpu().numpy()
             rows[first:last, :width] = x.matmul(layer.weight).cpu().numpy()
-            rows[first:last, width:] = layer.means(u).cpu().numpy()
+            if self.model.has_block_groups:
+                rows[first:last, width:] = given[first:last].cpu().numpy()
+            else:
+                rows[first:last, width:] = layer.means(layer.affinities(x)).cpu().numpy()
         if level == 0 and isinstance(self.inputs.features, MappedFeatures):
             release(self.inputs.features.raw)  # read once; the states need the room
         self.ranks.share_rows(rows, self.span)
         gap = np.empty(n, dtype=np.float32)
         reader = _Fused(layer, rows) if self._is_plain(layer) else _Stepwise(layer, rows)
-        dim = layer.out_dim
+        columns = self._columns(level)
         is_last = level + 1 == len(self.model.groups)
         for first, last in self.spans():
             h = reader.attend(self, first, last, gap[first:last])
@@ -193,67 +142,19 @@ class LayerWise:
                 h = h + self._input(level, states, first, last).matmul(layer.shortcut)
             if not is_last:
                 h = activate(h, self.model.settings.activation)
-            states[first:last, level * dim : (level + 1) * dim] = h.cpu().numpy()
+            states[first:last, columns] = h.cpu().numpy()
         if self.ranks.count > 1:
-            own = np.ascontiguousarray(states[:, level * dim : (level + 1) * dim])
+            own = np.ascontiguousarray(states[:, columns])
             self.ranks.share_rows(own, self.span)
-            states[:, level * dim : (level + 1) * dim] = own
-            self.ranks.share_rows(affinity, self.span)
+            states[:, columns] = own
             self.ranks.share_rows(gap, self.span)
-        return affinity, gap
+        # A copy: it outlives the projected states beside it.
+        return rows[:, width:].copy(), gap
 
     def _is_plain(self, layer: MembershipAttention) -> bool:
         """Whether the fused loop knows this layer's settings."""
         usual = layer.group_score == "none" or layer.product == "renormalised"
         return usual and self.graph.weights is None and not runs_reference(layer.weight)
-
-    @torch.no_grad()
-    def log_evidence(self, affinities: list[Floats], rounds: int) -> list[Floats]:
-        """Return per level the log of what the layer and the neighbours say, in place of ``u``.
-
-        As :meth:`graphham.model.network.GraphHAMNet.evidence`; all levels listen in one pass over
-        the edges, because what a node says on all of them lies side by side in memory.
-        """
-        model, config = self.model, self.model.settings
-        temperature = config.membership_temperature if model.is_seeded else 1.0
-        if model.is_seeded and config.neighbor_evidence:
-            self._listen(affinities, rounds)
-        for affinity in affinities:
-            for first in range(0, self.num_nodes, self.span):
-                part = torch.from_numpy(affinity[first : first + self.span])
-                part.copy_((part / temperature).log_softmax(dim=1))
-        return affinities
-
-    def _listen(self, affinities: list[Floats], rounds: int) -> None:
-        """Add what neighbours say to the affinities, in place."""
-        bounds = np.concatenate([[0], np.cumsum([u.shape[1] for u in affinities])])
-        columns = [slice(int(a), int(b)) for a, b in itertools.pairwise(bounds)]
-        tables = [self.model.get_buffer(f"link_table_{i}").cpu() for i in range(len(affinities))]
-        messages = _aligned(self.num_nodes, int(bounds[-1]))
-        following = _aligned(*messages.shape)
-        for first, last in self.spans():
-            for u, where, table in zip(affinities, columns, tables, strict=True):
-                membership = torch.from_numpy(u[first:last]).softmax(dim=1)
-                messages[first:last, where] = (membership @ table).numpy()
-        degrees = torch.from_numpy(self.graph.degrees().astype(np.float32))
-        heard = degrees / (1 + degrees / WITNESSES)
-        for turn in range(rounds):
-            self.ranks.share_rows(messages, self.span)
-            for first, last in self.spans():
-                mean = np.empty((last - first, messages.shape[1]), dtype=np.float32)
-                neighbor_mean(
-                    self.indptr, self.indices, self.weights, first, last, frozen(messages), mean
-                )
-                evidence = torch.from_numpy(mean) * heard[first:last, None]
-                for u, where, table in zip(affinities, columns, tables, strict=True):
-                    logits = torch.from_numpy(u[first:last]) + evidence[:, where]
-                    if turn + 1 == rounds:
-                        u[first:last] = logits.numpy()
-                    else:
-                        following[first:last, where] = (logits.softmax(dim=1) @ table).numpy()
-            messages, following = following, messages
-        for affinity in affinities:
-            self.ranks.share_rows(affinity, self.span)
 
 
 class _Fused:

@@ -80,15 +80,6 @@ def headline_tiles(view: RunView) -> list[dict[str, str]]:
             "Near 100% would mean that groups collapsed.",
             f"hierarchy.largest_share_{view.num_levels}",
         )
-    nesting = metrics.get("nesting_evidence")
-    if nesting is not None:
-        add(
-            "nesting",
-            f"{nesting:.3f}",
-            "How much of the coarse level the fine level tells when each layer speaks for itself; "
-            f"1 is a perfect tree. Along the tree's paths: {metrics['nesting']:.3f}.",
-            "hierarchy.nesting_evidence",
-        )
     if view.result.memberships:
         bar = f"boundary nodes lie below {view.boundary_bar:.3f}."
         meaning = f"How firmly nodes commit to one group; {bar}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,8 +18,8 @@ from graphham.graph.graph import Graph, Labels
 from graphham.graph.ids import NodeIds
 from graphham.graph.neighborhoods import Block
 from graphham.graph.spans import SPAN
+from graphham.model.group_map import GroupMap
 from graphham.model.inputs import FeatureMap, NodeInputs
-from graphham.model.membership import combine_levels
 from graphham.model.network import GraphHAMNet
 from graphham.parallel.ranks import ALONE, Ranks
 from graphham.readout.layerwise import LayerWise, Reading
@@ -28,14 +28,10 @@ from graphham.results.explain import NodeAttention
 from graphham.results.result import FitResult, predicted
 from graphham.results.scores import majority_parents, show_paths
 from graphham.system.threads import single_threaded
-from graphham.training.ensemble import Ensemble
 from graphham.training.make_network import network_settings
 
 if TYPE_CHECKING:
     from graphham.results.run_folder import Run
-
-# How often a node hears its neighbours' groups; training uses one round.
-ROUNDS = 3
 
 
 class Encoder:
@@ -47,7 +43,7 @@ class Encoder:
         config: Resolved settings.
         classes: Label values behind the classifier's columns; empty without one.
         is_multi: Whether a node may carry several labels.
-        opinions: Small networks with an opinion of their own on the classes.
+        groups: Fitted steps from inputs to memberships; ``None`` where layers make their own.
     """
 
     def __init__(
@@ -57,10 +53,10 @@ class Encoder:
         config: ResolvedConfig,
         classes: tuple[Any, ...] = (),
         is_multi: bool = False,
-        opinions: Ensemble | None = None,
+        groups: GroupMap | None = None,
     ) -> None:
         self.model, self.features, self.config = model, features, config
-        self.classes, self.is_multi, self.opinions = classes, is_multi, opinions
+        self.classes, self.is_multi, self.groups = classes, is_multi, groups
 
     @classmethod
     def from_run(cls, run: Run, state: Mapping[str, Tensor] | None = None) -> Encoder:
@@ -74,21 +70,39 @@ class Encoder:
         facts = run.summary["model"]
         state = run.state("torch") if state is None else state
         arrays = {k: v.numpy() for k, v in state.items() if k.startswith("inputs.")}
-        features = FeatureMap.from_state(arrays, facts["scaling"], config.inputs.diffusion_steps)
+        features = FeatureMap.from_state(arrays, facts["scaling"])
         classes = tuple(facts["classes"])
-        model = GraphHAMNet(
-            network_settings(config), facts["num_features"], features.basis.shape[1], len(classes)
-        )
+        model = GraphHAMNet(network_settings(config), facts["num_features"], len(classes))
         weights = {k[6:]: v for k, v in state.items() if k.startswith("model.")}
         model.load_state_dict(weights, strict=False)
-        opinions = Ensemble.from_state(dict(state))
-        return cls(model.eval(), features, config, classes, facts["is_multi"], opinions)
+        block = {k: v.numpy() for k, v in state.items() if k.startswith(("groups.", "block."))}
+        groups = GroupMap.from_state(block) if block else None
+        return cls(model.eval(), features, config, classes, facts["is_multi"], groups)
 
     def state(self) -> dict[str, Any]:
         """Return the tensors and arrays to save as ``model.safetensors``."""
         weights = {f"model.{k}": v.detach().cpu() for k, v in self.model.state_dict().items()}
-        opinions = {} if self.opinions is None else self.opinions.state()
-        return {**weights, **self.features.state(), **opinions}
+        groups = {} if self.groups is None else self.groups.state()
+        return {**weights, **self.features.state(), **groups}
+
+    @single_threaded()
+    def inputs_of(self, graph: Graph, ids: NodeIds) -> NodeInputs:
+        """Return what the network reads of every node of a graph.
+
+        Args:
+            graph: Any graph with the feature columns of the training graph.
+            ids: The training nodes.
+        """
+        rows = ids.find(graph.ids)
+        if self.features.is_structural and not (rows >= 0).any():
+            raise InputError(
+                "the run was fitted without features and none of the graph's ids is known to it; "
+                "new nodes need at least one link to a known node"
+            )
+        inputs = self.features.apply(graph, rows)
+        if self.groups is None:
+            return inputs
+        return NodeInputs(inputs.features, self.groups.apply(inputs.features, graph, rows))
 
     def facts(self) -> dict[str, Any]:
         """Return what must be known besides settings and tensors."""
@@ -110,16 +124,16 @@ class Encoder:
         """
         whole = LayerWise(self.model, inputs, graph, ranks)
         reading = whole.read()
-        logs = whole.log_evidence(reading.affinities, ROUNDS)
         with torch.no_grad():
             # Before the states are scaled to unit vectors where they stand.
             prediction, confidence = self._predict(reading.states, graph, inputs)
-            return make_result(self.model, graph, reading, logs, prediction, confidence)
+            parents = None if self.groups is None else self.groups.model.parents
+            return make_result(self.model, graph, reading, parents, prediction, confidence)
 
     def class_logits(
         self, states: npt.NDArray[np.float32], graph: Graph, inputs: NodeInputs
     ) -> Tensor:
-        """Return ``(num_nodes, num_classes)`` what network and opinions say together.
+        """Return ``(num_nodes, num_classes)`` logits of the classes.
 
         Args:
             states: ``(num_nodes, dim)`` states of all layers, before they are made unit vectors.
@@ -130,13 +144,11 @@ class Encoder:
         parts: list[Tensor] = []
         for first in range(0, len(states), SPAN):
             span = torch.from_numpy(states[first : first + SPAN]).to(device)
-            parts.append(self.model.class_logits([span]).cpu())
+            memberships = inputs.memberships[first : first + SPAN].to(device)
+            parts.append(self.model.class_logits([span], memberships).cpu())
         logits = torch.cat(parts)
-        if self.config.model.class_steps or self.opinions is not None:
-            block = Block.full(graph, self.config.model.self_edge)
-            logits = self.model.spread(logits, block)
-            if self.opinions is not None:
-                logits = self.opinions.joined(logits, inputs, block)
+        if self.config.model.class_steps:
+            logits = self.model.spread(logits, Block.full(graph, self.config.model.self_edge))
         return logits
 
     def _predict(
@@ -158,7 +170,7 @@ def make_result(
     model: GraphHAMNet,
     graph: Graph,
     reading: Reading,
-    logs: list[npt.NDArray[np.float32]],
+    parents: Sequence[npt.NDArray[Any]] | None = None,
     prediction: Labels | None = None,
     confidence: npt.NDArray[Any] | None = None,
 ) -> FitResult:
@@ -168,50 +180,43 @@ def make_result(
         model: The network.
         graph: The graph that was read.
         reading: What the layers computed; its states become the unit vectors of the embedding.
-        logs: Per level ``(num_nodes, K_l)`` log evidence; becomes the memberships.
+        parents: The tree of a block model; the majority of the nodes decides when not given.
         prediction: Predicted labels.
         confidence: How sure they are.
     """
-    dim = model.settings.layer_dim
-    n = len(reading.states)
-    counts = model.groups
-    evidence = [level.argmax(1).astype(np.int32) for level in logs]
-    if model.is_seeded:
-        parents = [p.cpu().numpy().astype(np.int32) for p in model.parent_maps]
-    else:
-        parents = [
+    dims, counts, levels = model.settings.layer_dims, model.groups, reading.memberships
+    first = 0
+    for width in dims:
+        _to_unit(reading.states[:, first : first + width])
+        first += width
+    if parents is None:
+        codes = [level.argmax(1).astype(np.int32) for level in levels]
+        tree = [
             majority_parents(low, high, counts[level], counts[level + 1]).astype(np.int32)
-            for level, (low, high) in enumerate(itertools.pairwise(evidence))
+            for level, (low, high) in enumerate(itertools.pairwise(codes))
         ]
-    maps = [torch.from_numpy(p.astype(np.int64)) for p in parents]
-    for first in range(0, n, SPAN):
-        part = slice(first, first + SPAN)
-        for level in range(len(counts)):
-            state = reading.states[part, level * dim : (level + 1) * dim]
-            state[:] = F.normalize(torch.from_numpy(np.ascontiguousarray(state)), dim=1).numpy()
-        log_evidence = [torch.from_numpy(level[part]) for level in logs]
-        combined = (
-            combine_levels(log_evidence, maps)
-            if model.is_seeded
-            else [level.exp() for level in log_evidence]
-        )
-        for level, values in enumerate(combined):
-            logs[level][part] = (values / values.sum(1, keepdim=True)).numpy()
-    groups = show_paths(logs, parents, sums=model.is_seeded)
+    else:
+        tree = [np.asarray(parent, dtype=np.int32) for parent in parents]
     return FitResult(
         ids=graph.ids,
         embedding=reading.states,
-        layer_dims=(dim,) * len(counts),
-        memberships=logs,
-        groups=groups,
-        evidence=evidence,
-        parents=parents,
-        parents_from="model" if model.is_seeded else "majority",
+        layer_dims=dims,
+        memberships=levels,
+        groups=show_paths(levels, tree, sums=parents is not None),
+        parents=tree,
+        parents_from="majority" if parents is None else "model",
         labels=graph.labels,
         prediction=prediction,
         confidence=confidence,
         attention_gap=reading.gaps,
     )
+
+
+def _to_unit(states: npt.NDArray[np.float32]) -> None:
+    """Scale rows to unit length where they stand, a span at a time."""
+    for first in range(0, len(states), SPAN):
+        part = states[first : first + SPAN]
+        part[:] = F.normalize(torch.from_numpy(np.ascontiguousarray(part)), dim=1).numpy()
 
 
 def node_attention(
@@ -246,24 +251,4 @@ def embed_graph(run: Run, graph: Graph) -> FitResult:
             features, nodes the run knows by id keep theirs and new ones read their neighbours'.
     """
     encoder = Encoder.from_run(run)
-    known = known_rows(encoder.features, NodeIds(run.nodes["id"]), graph)
-    return encoder.read(graph, encoder.features.apply(graph, known))
-
-
-def known_rows(features: FeatureMap, ids: NodeIds, graph: Graph) -> npt.NDArray[np.int64] | None:
-    """Return the training row of each node (-1 for new ones) where features came from the graph.
-
-    Args:
-        features: The model's fitted inputs; ``None`` is returned unless they are structural.
-        ids: The training nodes.
-        graph: The nodes to place.
-    """
-    if not features.is_structural:
-        return None
-    rows = ids.find(graph.ids)
-    if not (rows >= 0).any():
-        raise InputError(
-            "the run was fitted without features and none of the graph's ids is known to it; "
-            "new nodes need at least one link to a known node"
-        )
-    return rows
+    return encoder.read(graph, encoder.inputs_of(graph, NodeIds(run.nodes["id"])))

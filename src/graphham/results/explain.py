@@ -64,8 +64,6 @@ class LevelView:
     group: int
     name: str
     membership: float
-    evidence_group: int
-    evidence_name: str
     second_group: int | None
     second_name: str | None
     second_membership: float | None
@@ -215,14 +213,11 @@ def _read_level(
             return None
         return sum(n.weight for n in around if n.group == group) / total
 
-    evidence = int(result.evidence[level - 1][row])
     return LevelView(
         level=level,
         group=own,
         name=table[level, own]["name"],
         membership=float(member[own]),
-        evidence_group=evidence,
-        evidence_name=table[level, evidence]["name"],
         second_group=second,
         second_name=None if second is None else table[level, second]["name"],
         second_membership=None if second is None else float(member[second]),
@@ -286,11 +281,6 @@ def _title(graph: Graph, row: int) -> str | None:
 
 def _level_lines(level: LevelView) -> list[str]:
     lines = [f"  level {level.level}: {level.name} ({level.membership:.0%})"]
-    if level.evidence_group != level.group:
-        lines.append(
-            f"    layer {level.level} alone would say {level.evidence_name}; "
-            f"the other levels decided"
-        )
     if level.second_group is not None:
         lines.append(f"    next: {level.second_name} ({level.second_membership:.0%})")
         if level.own_weight is not None and level.second_weight is not None:

@@ -305,22 +305,18 @@ class Hierarchy:
 def hierarchy_metrics(
     tree: Hierarchy,
     groups: Sequence[npt.NDArray[Any]],
-    evidence: Sequence[npt.NDArray[Any]] = (),
     labels: Labels | None = None,
 ) -> dict[str, Any]:
     """Measure a hierarchy as one flat dictionary that JSON can hold; ``result.metrics`` keeps it.
 
     Per level ``l``: ``groups_l``, ``used_l`` (at least 1% of the nodes), ``effective_l``,
     ``largest_share_l``, and with labels ``nmi_l``, ``ari_l``, ``label_purity_l``. Between ``l``
-    and ``l + 1``: ``nesting_l`` of the decoded groups, ``nesting_evidence_l`` and ``agreement_l``
-    of the layers' own argmax, ``violation_rate_l`` and ``conditional_entropy_l``. The names
-    without a number are means over level pairs (``None`` with one level).
+    and ``l + 1``: ``nesting_l``, ``violation_rate_l`` and ``conditional_entropy_l`` of the decoded
+    groups. The name without a number is the mean over level pairs (``None`` with one level).
 
     Args:
         tree: The hierarchy.
         groups: Per level ``(num_nodes,)`` groups that it was counted from.
-        evidence: Per level ``(num_nodes,)`` argmax of the layer alone; what concerns it is left out
-            for a method that has none.
         labels: Known classes.
     """
     found: dict[str, Any] = {
@@ -339,17 +335,11 @@ def hierarchy_metrics(
             found["labelled_nodes"] = scores["nodes"]
             found |= {f"{n}_{level}": scores[n] for n in ("nmi", "ari")}
             found[f"label_purity_{level}"] = scores["purity"]
-    for level, parent in enumerate(tree.parents, 1):
+    for level in range(1, tree.num_levels):
         low, high = groups[level - 1], groups[level]
         found[f"nesting_{level}"] = tree.nesting(level)
-        if evidence:
-            seen, above = evidence[level - 1], evidence[level]
-            found[f"nesting_evidence_{level}"] = nesting_score(seen, above)
-            found[f"agreement_{level}"] = level_agreement(seen, above, parent)
         found[f"violation_rate_{level}"] = violation_rate(low, high)
         found[f"conditional_entropy_{level}"] = conditional_entropy(low, high)
-    for name in ("nesting", "nesting_evidence", "agreement"):
-        pairs = [f"{name}_{level}" for level in range(1, tree.num_levels)]
-        per_pair = [found[pair] for pair in pairs if pair in found]
-        found[name] = float(np.mean(per_pair)) if per_pair else None
+    per_pair = [found[f"nesting_{level}"] for level in range(1, tree.num_levels)]
+    found["nesting"] = float(np.mean(per_pair)) if per_pair else None
     return found

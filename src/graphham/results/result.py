@@ -30,7 +30,7 @@ class FitResult:
     """Everything a fitted model says about the nodes; levels run from fine to coarse.
 
     A method without groups leaves all that concerns levels empty; one with groups but without
-    memberships leaves ``memberships``, ``evidence`` and ``concentration`` empty.
+    memberships leaves ``memberships`` and ``concentration`` empty.
 
     Args:
         ids: The user's ids in row order.
@@ -40,8 +40,6 @@ class FitResult:
         groups: Per level ``(num_nodes,)`` int32 group: the strongest of the membership; with
             ``parents``, each lies inside the one above; see
             :func:`graphham.results.scores.show_paths`.
-        evidence: Per level ``(num_nodes,)`` int32 argmax of the layer alone, before the levels are
-            combined: the honest input to nesting scores.
         parents: Per level but the last ``(num_groups,)`` int32 parent in the next level; empty when
             there is one level or the model has no tree of its own.
         parents_from: Whether the model fixed ``parents`` or the majority of nodes chose them.
@@ -58,7 +56,6 @@ class FitResult:
     layer_dims: tuple[int, ...]
     memberships: list[Floats] = field(default_factory=list)
     groups: list[Codes] = field(default_factory=list)
-    evidence: list[Codes] = field(default_factory=list)
     parents: list[Codes] = field(default_factory=list)
     parents_from: Literal["model", "majority"] = "model"
     concentration: Floats = field(default_factory=lambda: np.zeros(0, np.float32))
@@ -110,7 +107,7 @@ class FitResult:
         """
         if not self.groups:
             return {}
-        found = hierarchy_metrics(self.hierarchy, self.groups, self.evidence, self.labels)
+        found = hierarchy_metrics(self.hierarchy, self.groups, self.labels)
         if self.memberships:
             found["concentration"] = float(self.concentration.mean(dtype=np.float64))
         return found
@@ -130,10 +127,10 @@ class FitResult:
                 f"the embedding is {self.embedding.shape}, expected {(n, sum(self.layer_dims))} "
                 f"from {n:,} ids and layers of width {self.layer_dims}"
             )
-        if len(self.memberships) not in (0, levels) or len(self.evidence) != len(self.memberships):
+        if len(self.memberships) not in (0, levels):
             raise InputError(
-                f"{len(self.memberships)} levels of memberships need as many of groups and "
-                f"evidence, got {levels} and {len(self.evidence)}"
+                f"{len(self.memberships)} levels of memberships need as many of groups, "
+                f"got {levels}"
             )
         for level, member in enumerate(self.memberships, 1):
             self._check_memberships(level, member)
@@ -178,13 +175,10 @@ class FitResult:
 
     def _check_codes(self, level: int) -> None:
         count = self.group_counts[level - 1]
-        for what, codes in (("groups", self.groups), ("evidence", self.evidence)):
-            for of_level in codes[level - 1 : level]:
-                inside = (of_level >= 0) & (of_level < count)
-                if of_level.shape != (self.num_nodes,) or not bool(inside.all()):
-                    raise InputError(
-                        f"{what} of level {level} must be one of 0..{count - 1} per node"
-                    )
+        codes = self.groups[level - 1]
+        inside = (codes >= 0) & (codes < count)
+        if codes.shape != (self.num_nodes,) or not bool(inside.all()):
+            raise InputError(f"groups of level {level} must be one of 0..{count - 1} per node")
 
     def _check_parents(self) -> None:
         counts = self.group_counts

@@ -23,7 +23,7 @@ def nodes_table(result: FitResult, titles: Sequence[str] | None = None) -> pa.Ta
     """Lay the nodes out as the table of ``nodes.parquet``, one row per node.
 
     Columns: ``id``; ``title`` where the graph has titles; per level ``group_l``, and where the
-    method has memberships ``membership_l`` and ``evidence_l``, and ``concentration``;
+    method has memberships ``membership_l``, and ``concentration``;
     ``attention_gap_l`` per layer where measured; ``label`` where known; ``prediction`` and
     ``confidence`` after classification.
     """
@@ -36,7 +36,6 @@ def nodes_table(result: FitResult, titles: Sequence[str] | None = None) -> pa.Ta
         columns[f"group_{level + 1}"] = pa.array(codes.astype(np.int32))
         if result.memberships:
             columns[f"membership_{level + 1}"] = rows_to_lists(result.memberships[level])
-            columns[f"evidence_{level + 1}"] = pa.array(result.evidence[level].astype(np.int32))
     if result.memberships:
         columns["concentration"] = pa.array(result.concentration.astype(np.float32))
     for layer, gap in enumerate(result.attention_gap or [], 1):
@@ -84,7 +83,6 @@ def result_from_table(
         layer_dims=tuple(int(d) for d in layer_dims),
         memberships=[lists_to_rows(table.column(f"membership_{i}")) for i in soft],
         groups=[_numbers(table, f"group_{i}") for i in levels],
-        evidence=[_numbers(table, f"evidence_{i}") for i in soft],
         parents=[np.asarray(p, dtype=np.int32) for p in parents],
         parents_from=tree.parents_from if parents and tree is not None else "model",
         concentration=_numbers(table, "concentration") if soft else np.zeros(0, np.float32),

@@ -242,7 +242,7 @@ class RunWriter:
 
         nodes = nodes_table(result, graph.titles)
         # Dictionaries pay off for repeated codes and labels, never for probabilities.
-        coded = [n for n in nodes.column_names if n.startswith(("group_", "evidence_"))]
+        coded = [n for n in nodes.column_names if n.startswith("group_")]
         coded += [n for n in ("label", "prediction") if n in nodes.column_names]
         with replacing(self.partial / "nodes.parquet") as temporary:
             pq.write_table(nodes, temporary, compression="zstd", use_dictionary=coded)

@@ -284,7 +284,6 @@ def collapse_notes(groups: list[Any], counts: tuple[int, ...]) -> list[str]:
     for level, (low, high) in enumerate(itertools.pairwise(groups)):
         if counts[level + 1] > 1 and nesting_score(low, high) < 0.5:
             notes.append(
-                f"levels {level + 1} and {level + 2} hardly nest; use model.nesting = 'graft' or "
-                f"raise loss.must_link_weight"
+                f"levels {level + 1} and {level + 2} hardly nest; raise loss.must_link_weight"
             )
     return notes

@@ -178,10 +178,7 @@ def group_lines(metrics: Mapping[str, Any]) -> list[str]:
             line += f", NMI with the labels {metrics[f'nmi_{level}']:.2f}"
         lines.append(line)
     if levels > 1:
-        line = f"nesting {metrics['nesting']:.3f}"
-        if metrics.get("nesting_evidence") is not None:
-            line += f", of each layer's own evidence {metrics['nesting_evidence']:.3f}"
-        lines.append(line)
+        lines.append(f"nesting {metrics['nesting']:.3f}")
     return lines
 
 

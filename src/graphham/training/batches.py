@@ -138,8 +138,7 @@ class Batches:
         batch = Batch(
             [block] * self.config.num_layers,
             self.inputs.rows(None, train.feature_dropout, derive_key(key, "features")),
-            self.inputs.diffused_rows(None),
-            torch.from_numpy(self.degrees),
+            self.inputs.memberships,
         )
         rows = np.arange(self.graph.num_nodes)
         return Step(
@@ -175,8 +174,7 @@ class Batches:
         batch = Batch(
             blocks,
             self.inputs.rows(sources, dropout, derive_key(key, "features")),
-            self.inputs.diffused_rows(sources),
-            torch.from_numpy(self.degrees[rows]),
+            self.inputs.membership_rows(sources),
         )
         members = torch.arange(len(targets))
         return Step(

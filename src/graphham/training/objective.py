@@ -12,7 +12,7 @@ from torch import Tensor
 
 from graphham.config.resolved import ResolvedLoss
 from graphham.kernels import take_rows
-from graphham.model.losses import class_loss, constraint_loss, use_losses
+from graphham.model.losses import balance_loss, class_loss, constraint_loss
 from graphham.model.membership import one_hot_straight_through
 from graphham.model.network import GraphHAMNet, Output
 from graphham.sampling.random_stream import Source
@@ -30,9 +30,8 @@ class EncodedStep:
         step: What was encoded.
         output: The network's answer.
         truth: Labels, for joint classification.
-        seeds: Per level ``(num_nodes,)`` groups that seeding found, once it has happened.
         generator: Source of dropout before the classifier.
-        pseudo_labels: ``(num_nodes, num_classes)`` what the averaged network expects, once it does.
+        teacher: ``(num_nodes, num_classes)`` what the groups say of the classes.
     """
 
     model: GraphHAMNet
@@ -40,9 +39,8 @@ class EncodedStep:
     step: Step
     output: Output
     truth: Truth | None
-    seeds: list[Tensor] | None
     generator: Source
-    pseudo_labels: Tensor | None = None
+    teacher: Tensor | None = None
 
 
 # Returns weighted parts by name; an empty dictionary where the term has nothing to say.
@@ -89,15 +87,18 @@ def _context(encoded: EncodedStep) -> dict[str, Tensor]:
 
 
 def _nesting(encoded: EncodedStep) -> dict[str, Tensor]:
-    """Return the constraints between neighbouring levels (E13)."""
+    """Return the constraints between neighbouring levels (E13).
+
+    The groups of a block model nest by construction and have nothing to learn from violations.
+    """
     model, loss = encoded.model, encoded.loss
     step, output = encoded.step, encoded.output
+    if model.has_block_groups:
+        return {}
     if model.settings.straight_through:
         levels = [one_hot_straight_through(step.drawn(z)) for z in output.assignments]
     else:
-        # The evidence, not the joint membership: that nests by construction and has nothing to
-        # learn from its own violations.
-        levels = [step.drawn(level) for level in output.evidence]
+        levels = [step.drawn(level) for level in output.memberships]
     total = levels[0].new_zeros(())
     for lower, upper in itertools.pairwise(levels):
         total = total + constraint_loss(
@@ -107,61 +108,42 @@ def _nesting(encoded: EncodedStep) -> dict[str, Tensor]:
 
 
 def _use(encoded: EncodedStep) -> dict[str, Tensor]:
-    """Return KL to even use of the finest groups, and the loss of the nodes' seeded groups.
-
-    A parent may hold as much as its children.
-    """
+    """Return KL to even use of every level's groups, where the layers make their own."""
     model, loss, step = encoded.model, encoded.loss, encoded.step
+    if model.has_block_groups or not loss.balance_weight:
+        return {}
     memberships = [step.drawn(level) for level in encoded.output.memberships]
-    seeds = None
-    if encoded.seeds is not None and loss.self_training_weight:
-        rows = torch.from_numpy(step.rows[: len(step.members)])
-        seeds = [level[rows.to(level.device)] for level in encoded.seeds]
-    share = torch.full_like(memberships[0][0], 1 / model.groups[0]).detach()
     total = memberships[0].new_zeros(())
-    missed = None if seeds is None else memberships[0].new_zeros(())
-    for level, membership in enumerate(memberships):
-        if level:
-            count = model.groups[level]
-            if model.is_seeded:
-                share = share.new_zeros(count).index_add(0, model.parent_maps[level - 1], share)
-            else:
-                share = torch.full_like(membership[0], 1 / count).detach()
-        balance, seed = use_losses(membership, share, None if seeds is None else seeds[level])
-        total = total + balance
-        missed = None if missed is None or seed is None else missed + seed
-    parts = {"balance": loss.balance_weight * total}
-    if missed is not None:
-        parts["seed"] = loss.self_training_weight * missed
-    return parts
+    for level in memberships:
+        total = total + balance_loss(level, torch.full_like(level[0], 1 / level.shape[1]))
+    return {"balance": loss.balance_weight * total}
 
 
 def _classes(encoded: EncodedStep) -> dict[str, Tensor]:
-    """Return the class loss of labelled members (E15), and how far the others are from theirs.
-
-    The others' targets are pseudo-labels, once there are any.
-    """
+    """Return the class loss of labelled members (E15), and how far others are from the teacher."""
     model, loss, truth = encoded.model, encoded.loss, encoded.truth
     if truth is None or model.classifier is None:
         return {}
     step, states, generator = encoded.step, encoded.output.states, encoded.generator
-    pseudo_labels = encoded.pseudo_labels
     members = step.members.cpu()
     rows = torch.from_numpy(step.rows)[members]
     labelled = truth.training[rows]
     targets = truth.targets[rows[labelled]].to(step.members.device)
-    if not model.settings.class_steps and pseudo_labels is None:
+    memberships = step.batch.memberships
+    teacher = encoded.teacher if loss.teacher_weight else None
+    if not model.settings.class_steps and teacher is None:
         here = members[labelled].to(step.members.device)
-        logits = model.class_logits([take_rows(h, here)[0] for h in states], generator)
+        picked = [take_rows(h, here)[0] for h in states]
+        logits = model.class_logits(picked, memberships[here], generator)
         return {"class": loss.class_weight * class_loss(logits, targets)}
-    logits = model.class_logits(states, generator)
+    logits = model.class_logits(states, memberships[: len(states[0])], generator)
     logits = model.spread(logits, step.batch.blocks[-1])[step.members]
     parts = {"class": loss.class_weight * class_loss(logits[labelled], targets)}
-    if pseudo_labels is not None and not bool(labelled.all()):
+    if teacher is not None and not bool(labelled.all()):
+        expected = teacher[rows[~labelled]].to(logits)
         others = logits[~labelled]
-        probabilities = others.sigmoid() if truth.is_multi else others.softmax(1)
-        gap = probabilities - pseudo_labels[rows[~labelled]].to(probabilities)
-        parts["guess"] = loss.guess_weight * gap.square().sum(1).mean()
+        agree = class_loss if truth.is_multi else F.cross_entropy
+        parts["teacher"] = loss.teacher_weight * agree(others, expected)
     return parts
 
 

@@ -9,11 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from graphham.errors import InputError
-from graphham.model.group_seeding import Seeds
 from graphham.parallel.ranks import Ranks
 from graphham.parallel.row_shards import RowShards
 from graphham.training import checkpoints
@@ -83,24 +81,6 @@ def load_together(
             table.weight[here] = torch.from_numpy(rows[f"table.{level}.weight"][there])
             table.squares[here] = torch.from_numpy(rows[f"table.{level}.squares"][there])
     return checkpoint
-
-
-def share_seeds(seeds: Seeds | None, ranks: Ranks, levels: int) -> Seeds:
-    """Return to every process the seeds that the first one found."""
-    if ranks.count == 1:
-        assert seeds is not None
-        return seeds
-
-    def shared(name: str, count: int) -> list[Any]:
-        given = [None] * count if seeds is None else getattr(seeds, name)
-        return [ranks.share_array(None if v is None else np.asarray(v)) for v in given]
-
-    return Seeds(
-        shared("centers", levels),
-        shared("parents", levels - 1),
-        shared("tables", levels),
-        shared("codes", levels),
-    )
 
 
 def check_shared(ranks: Ranks, folder: Path) -> None:

@@ -119,8 +119,6 @@ class TrainingSteps:
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self._all_written: Gathering | None = None
         self._ahead: _Ahead | None = None
-        # Running means move in the forward pass; every shard starts from the same ones.
-        self.running = [b for name, b in model.named_buffers() if name.startswith("center_")]
 
     def epoch(self, epoch: int) -> Iterator[tuple[dict[str, float], list[Any]]]:
         """Take the steps of one epoch; yield each one's loss parts and the groups seen in it."""
@@ -171,14 +169,11 @@ class TrainingSteps:
         self.model.train()
         moved = [None if s.step is None else s.step.to(self.config.device) for s in shards]
         self._fetch([step for step in moved if step is not None])
-        before = [buffer.clone() for buffer in self.running]
         groups: list[list[Any]] = [[] for _ in self.model.groups]
         names: list[str] = []
         rows: list[Tensor] = []
         values: list[float] = []
         for shard, step in zip(shards, moved, strict=True):
-            for buffer, value in zip(self.running, before, strict=True):
-                buffer.copy_(value)
             if step is None:
                 rows.append(torch.empty(0))
                 continue
@@ -238,18 +233,17 @@ class TrainingSteps:
         return coming.result()
 
     def _packed(self, shard: Shard, parts: list[Tensor]) -> Tensor:
-        """Return the shard's gradients, running means and loss parts as one row of numbers."""
+        """Return the shard's gradients and loss parts as one row of numbers."""
         flat = [
             torch.zeros_like(p).reshape(-1) if p.grad is None else p.grad.reshape(-1)
             for p in self.parameters
         ]
-        flat += [shard.share * buffer.reshape(-1) for buffer in self.running]
         flat += [shard.share * torch.stack([part.detach() for part in parts])]
         return torch.cat(flat)
 
     def _summed(self, rows: list[Tensor]) -> tuple[Tensor, list[float]]:
         """Add up all shards' rows in the order of shards, whoever made them."""
-        fixed = sum(p.numel() for p in self.parameters) + sum(b.numel() for b in self.running)
+        fixed = sum(p.numel() for p in self.parameters)
         width = fixed + PARTS
         own = torch.zeros(max(self.sizes), width, device=self.config.device)
         for place, row in enumerate(rows):
@@ -261,12 +255,9 @@ class TrainingSteps:
         return total, total[fixed:].tolist()
 
     def _put(self, total: Tensor) -> None:
-        """Put the summed gradients and running means where they belong."""
+        """Put the summed gradients where they belong."""
         place = 0
         for parameter in self.parameters:
             grad = total[place : place + parameter.numel()]
             parameter.grad = grad.view_as(parameter).clone()
             place += parameter.numel()
-        for buffer in self.running:
-            buffer.copy_(total[place : place + buffer.numel()].view_as(buffer))
-            place += buffer.numel()

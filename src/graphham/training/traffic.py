@@ -40,10 +40,9 @@ def step_traffic(
         anchors: Targets of one shard.
     """
     dense = sum(p.numel() for p in model.parameters())
-    dense += sum(b.numel() for name, b in model.named_buffers() if name.startswith("center_"))
     own = -(-shards // processes)
     others = processes - 1
-    width = model.settings.layer_dim
+    width = model.settings.layer_dims[0]
     away = others / processes
     # Vectors come for the row numbers (8 bytes) of those this process is asked for. Gradients come
     # as pairs of 16 bytes with the targets of all shards.

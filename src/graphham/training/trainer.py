@@ -1,4 +1,4 @@
-"""One training loop: steps, the graft, validation, checkpoints, and a clean stop at any moment."""
+"""One training loop: steps, validation, checkpoints, and a clean stop at any moment."""
 
 from __future__ import annotations
 
@@ -13,14 +13,11 @@ from torch import Tensor
 from graphham.config.resolved import ResolvedConfig
 from graphham.graph.graph import Graph
 from graphham.model.context import ContextTable
-from graphham.model.group_seeding import Seeds, find_seeds
 from graphham.model.inputs import NodeInputs
-from graphham.model.losses import sharpened
 from graphham.model.network import Batch, GraphHAMNet
 from graphham.parallel.ranks import ALONE, Ranks
 from graphham.parallel.row_shards import RowShards
-from graphham.readout.layerwise import LayerWise
-from graphham.readout.whole_graph import full_batch, level_states
+from graphham.readout.whole_graph import full_batch
 from graphham.sampling.keys import derive_key
 from graphham.sampling.random_stream import make_source
 from graphham.training.batches import Batches, Step
@@ -28,14 +25,14 @@ from graphham.training.checkpoints import CheckpointStore
 from graphham.training.epochs import EpochLoop, Listener, Score, Status
 from graphham.training.objective import EncodedStep, loss_parts
 from graphham.training.optimizer import Adam
-from graphham.training.shared_checkpoints import load_together, save_together, share_seeds
+from graphham.training.shared_checkpoints import load_together, save_together
 from graphham.training.step import TrainingSteps
 from graphham.training.supervision import Truth
-from graphham.training.validation import LabelValidator, Validator
+from graphham.training.validation import Validator
 
 
 class Trainer(EpochLoop):
-    """Fits a network to a graph: the epochs' steps, the seeding of groups, checkpoints.
+    """Fits a network to a graph: the epochs' steps, validation, checkpoints.
 
     Args:
         model: The network; changed in place.
@@ -81,20 +78,10 @@ class Trainer(EpochLoop):
         self.steps = TrainingSteps(
             model, self.optimizer, tables, self.batches, self._loss, config, ranks
         )
-        self.seeds: list[Tensor] | None = None
-        # ``(num_nodes, num_classes)`` what nodes without a label are asked to agree with.
-        self.pseudo_labels: Tensor | None = None
-        # ``(num_nodes, num_classes)`` probabilities from elsewhere that those lean on by half.
-        self.expected: Tensor | None = None
+        # ``(num_nodes, num_classes)`` what the groups say of the classes.
+        self.teacher: Tensor | None = None
         self._whole: Batch | None = None
         self._saved = 0.0
-
-    @property
-    def graft_epoch(self) -> int | None:
-        """The epoch (from 0) that begins with the graft; ``None`` when there is none."""
-        if self.config.model.nesting != "graft":
-            return None
-        return max(1, round(self.config.train.graft_at * self.epochs))
 
     def fit(self, resume: bool = False) -> Status:
         """Train until done, stopped early, or interrupted; leave the best state in the model."""
@@ -106,8 +93,6 @@ class Trainer(EpochLoop):
 
     def take_epoch(self, epoch: int) -> dict[str, Any]:
         """Take the steps of an epoch; return the mean loss parts and the groups in use."""
-        if epoch == self.graft_epoch:
-            self._graft()
         sums: dict[str, float] = {}
         used = [np.zeros(count, dtype=np.int64) for count in self.model.groups]
         count = 0
@@ -124,17 +109,9 @@ class Trainer(EpochLoop):
             record[f"used_{level + 1}"] = int((sizes >= 0.01 * sizes.sum()).sum())
         return record
 
-    def updates(self, epoch: int) -> int:
-        """Return how many epochs the average has seen; it starts anew with the graft."""
-        graft = self.graft_epoch
-        return epoch - graft if graft is not None and epoch >= graft else epoch
-
     def is_due(self, epoch: int) -> bool:
-        """Whether the network, once it has its groups, is validated after this epoch."""
-        graft = self.graft_epoch
-        if self.validator is None or (graft is not None and epoch < graft):
-            return False
-        return super().is_due(epoch)
+        """Whether the network is validated after this epoch."""
+        return self.validator is not None and super().is_due(epoch)
 
     def score(self) -> Score:
         """Score the weights now in the model on what was not trained on."""
@@ -143,7 +120,6 @@ class Trainer(EpochLoop):
             assert self.validator is not None
             score = self.validator.score(self.model, self.whole())
         first, second = self.ranks.tell(score)
-        self._update_pseudo_labels()
         return float(first), float(second)
 
     def log(self, record: dict[str, Any]) -> None:
@@ -163,11 +139,6 @@ class Trainer(EpochLoop):
         if self.ranks.count > 1:
             raise KeyboardInterrupt  # the last checkpoint is the same for all
 
-    def finish(self) -> None:
-        """Seed the groups if training was stopped before it came to that."""
-        if self.graft_epoch is not None and not self.model.is_seeded:
-            self._graft()
-
     def _loss(self, step: Step, epoch: int) -> tuple[dict[str, Tensor], list[Any]]:
         """Return the loss parts of a step, and per level the groups of its members."""
         # Gamma draws need torch's own generator.
@@ -182,12 +153,11 @@ class Trainer(EpochLoop):
                 step,
                 output,
                 self.truth,
-                self.seeds,
                 generator,
-                self.pseudo_labels,
+                self.teacher,
             )
         )
-        groups = [level[step.members].argmax(1).cpu().numpy() for level in output.evidence]
+        groups = [level[step.members].argmax(1).cpu().numpy() for level in output.memberships]
         return parts, groups
 
     def tau(self, epoch: int) -> float:
@@ -200,50 +170,6 @@ class Trainer(EpochLoop):
         if self._whole is None:
             self._whole = full_batch(self.model, self.inputs, self.graph)
         return self._whole
-
-    def _graft(self) -> None:
-        """Seed groups, tree and link tables from the states learned so far."""
-        config = self.config
-        if self.batches.is_full:
-            states = level_states(self.model, self.whole())
-        else:
-            states = LayerWise(self.model, self.inputs, self.graph, self.ranks).level_states()
-        seeds: Seeds | None = None
-        # Nobody has all links of a split graph: every process adds up those it has.
-        if self.ranks.is_first or self.batches.sampler.draws_together:
-            seeds = find_seeds(
-                states,
-                self.graph,
-                self.model.groups,
-                derive_key(config.seed, "graft"),
-                config.model.affinity_scale,
-                config.model.neighbor_evidence,
-                self.ranks,
-            )
-        del states
-        seeds = share_seeds(seeds, self.ranks, len(self.model.groups))
-        self.model.graft(seeds)
-        # An average over the old groups means nothing; an interrupt must not bring it back.
-        self.average.state = None
-        self.seeds = [torch.from_numpy(codes).to(config.device) for codes in seeds.codes]
-        # Momentum gathered for the old group vectors means nothing for the new ones.
-        for level in range(len(self.model.groups)):
-            self.optimizer.state.pop(self.model.layer(level).group_embedding, None)
-
-    def _update_pseudo_labels(self) -> None:
-        """Keep what the network just validated expects of every node, made surer of itself."""
-        if not self.config.loss.guess_weight or self.truth is None:
-            return
-        assert isinstance(self.validator, LabelValidator)
-        logits = self.validator.logits
-        shared = self.ranks.share_array(None if logits is None else logits.numpy())
-        is_multi = self.truth.is_multi
-        everywhere = torch.from_numpy(shared)
-        probabilities = everywhere.sigmoid() if is_multi else everywhere.softmax(1)
-        if self.expected is not None:
-            probabilities = (probabilities + self.expected) / 2
-        # A soft label would teach nodes to be unsure.
-        self.pseudo_labels = sharpened(probabilities, is_multi)
 
     def _save(self, epoch: int) -> None:
         """Write a checkpoint from which training goes on exactly as if never stopped."""
@@ -258,10 +184,6 @@ class Trainer(EpochLoop):
         for level, table in enumerate(t for t in self.tables if isinstance(t, ContextTable)):
             arrays[f"table.{level}.weight"] = table.weight
             arrays[f"table.{level}.squares"] = table.squares
-        for level, codes in enumerate(self.seeds or []):
-            arrays[f"seeds.{level}"] = codes
-        if self.pseudo_labels is not None:
-            arrays["guess"] = self.pseudo_labels
         meta = {
             "epoch": epoch,
             "best_score": self.best.score,
@@ -292,9 +214,6 @@ class Trainer(EpochLoop):
         for level, table in enumerate(t for t in self.tables if isinstance(t, ContextTable)):
             table.weight.copy_(arrays[f"table.{level}.weight"])
             table.squares.copy_(arrays[f"table.{level}.squares"])
-        self.pseudo_labels = arrays.get("guess")
-        if "seeds.0" in arrays:
-            self.seeds = [arrays[f"seeds.{level}"] for level in range(len(self.model.groups))]
         score = meta["best_score"]
         self.best.score = None if score is None else (score[0], score[1])
         self.best.epoch = meta["best_epoch"]

@@ -41,7 +41,8 @@ def class_logits(model: GraphHAMNet, batch: Batch) -> Tensor:
     """Return ``(num_targets, num_classes)`` the logits of the classes, without noise."""
     with torch.no_grad():
         model.eval()
-        logits = model.class_logits([one.output for one in model.encode(batch)])
+        states = [one.output for one in model.encode(batch)]
+        logits = model.class_logits(states, batch.memberships[: batch.num_targets])
         return model.spread(logits, batch.blocks[-1]).cpu()
 
 

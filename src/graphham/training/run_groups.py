@@ -1,0 +1,103 @@
+"""The groups of a run: a block model fitted to the training graph before the network is trained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from graphham.config.resolved import ResolvedConfig
+from graphham.graph.graph import Graph
+from graphham.model.block_model import BlockFit
+from graphham.model.group_map import (
+    Candidate,
+    GroupInputs,
+    GroupMap,
+    fit_candidate,
+    fit_groups,
+)
+from graphham.model.inputs import NodeInputs
+from graphham.parallel.ranks import ALONE, Ranks
+from graphham.sampling.keys import derive_key
+
+Floats = npt.NDArray[np.float32]
+# Beyond so many nodes one start of each view must do: the groups hardly depend on it any more.
+_MANY_NODES = 50_000
+# How many times as many groups the finest level of the teacher's further fits has.
+_FINER = 4
+
+
+@dataclass(frozen=True, eq=False)
+class FittedGroups:
+    """The groups of a training graph.
+
+    Args:
+        map: From nodes to memberships.
+        inputs: What the fits looked at.
+        fits: The fits of all starts and views; the chosen one is among them.
+        key: What further fits draw from.
+    """
+
+    map: GroupMap
+    inputs: GroupInputs
+    fits: list[BlockFit]
+    key: Any
+
+    def committee(self, config: ResolvedConfig) -> list[BlockFit]:
+        """Return the fits whose mean teaches nodes without labels: coarse ones and finer ones.
+
+        Finer groups know a node's surroundings better, but few of them have a label: their tree
+        leans on the coarser ones.
+        """
+        finest = min(_FINER * config.groups[0], max(config.groups[0], len(self.inputs.own) // 8))
+        if finest <= config.groups[0]:
+            return self.fits
+        groups = (finest, *config.groups)
+        more = [
+            fit_candidate(
+                self.inputs,
+                Candidate(self.map.scales, smooth, seed),
+                groups,
+                self.key,
+                uses_links=config.model.group_links,
+                is_nested=config.is_nested,
+            )
+            for smooth in (False, True)
+            for seed in range(2)
+        ]
+        return self.fits + more
+
+
+def fit_run_groups(
+    graph: Graph,
+    inputs: NodeInputs,
+    basis: Floats,
+    is_structural: bool,
+    config: ResolvedConfig,
+    ranks: Ranks = ALONE,
+) -> FittedGroups:
+    """Fit the groups of a training graph.
+
+    Args:
+        graph: The training graph.
+        inputs: Inputs of its nodes.
+        basis: ``(num_features, d)`` main directions of the features.
+        is_structural: Whether the features were made from links.
+        config: Resolved settings.
+        ranks: The processes that hold the parts of a split graph; all get the same.
+    """
+    key = derive_key(config.seed, "groups")
+    seen = GroupInputs.of(inputs.features, basis, graph, is_structural, ranks)
+    scales, fit, fits = fit_groups(
+        seen,
+        config.groups,
+        key,
+        seeds=1 if graph.num_nodes > _MANY_NODES else 2,
+        uses_links=config.model.group_links,
+        is_nested=config.is_nested,
+    )
+    center = seen.center if len(scales) > 1 else seen.center[:0]
+    there = GroupMap(basis, center, scales, fit.model, fit.memberships, graph.fingerprint())
+    return FittedGroups(there, seen, fits, key)
