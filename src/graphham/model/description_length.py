@@ -296,20 +296,38 @@ def upper_gain(tables: GroupTables, parents: Codes) -> float:
 
 
 def _mean_gain(tables: GroupTables, held: Table) -> float:
-    """Return what parents save on the scatter of the group means, dimension by dimension."""
-    if not tables.sums.shape[1]:
+    """Return what parents save on the scatter of the group means.
+
+    All dimensions are judged together, each in units of its spread inside groups: a dozen means
+    scatter over a dozen dimensions, and some of those fit any parents by chance.
+    """
+    points = _group_points(tables)
+    if not points.shape[1]:
         return 0.0
-    means, squares = _group_means(tables)
-    sums = held @ means
-    within = squares - (sums**2 / held.sum(1)[:, None]).sum(0)
-    return float(_gated(within, squares, float(tables.count), len(held)).sum())
+    squares = float((points**2).sum())
+    within = squares - float(((held @ points) ** 2 / held.sum(1)[:, None]).sum())
+    return float(_scatter_gain(within, squares, _width(points), tables.count, len(held)))
 
 
-def _group_means(tables: GroupTables) -> tuple[Table, Table]:
-    """Return the groups' centred means as points of their own, and their scatter."""
+def _scatter_gain(within: Any, squares: float, width: float, count: int, upper: int) -> Any:
+    ratio = np.log(squares / np.maximum(within, 1e-6 * squares))
+    return np.maximum(width / 2 * (count * ratio - (upper - 1) * np.log(count)), 0.0)
+
+
+def _width(points: Table) -> float:
+    """Return over how many dimensions points scatter: 1 on a line, all of them in a ball."""
+    spread = (points**2).sum(0)
+    return float(spread.sum() ** 2 / (spread**2).sum())
+
+
+def _group_points(tables: GroupTables) -> Table:
+    """Return the groups' centred means, in units of the spread inside groups."""
+    if not tables.sums.shape[1] or not feature_gains(tables).any():
+        return np.zeros((tables.count, 0))
     means = tables.sums / np.maximum(tables.seen, 1e-12)[:, None]
-    means = means - means.mean(0)
-    return means, (means**2).sum(0)
+    within = np.maximum(_within(tables), 1e-6 * tables.squares + 1e-12)
+    points: Table = (means - means.mean(0)) / np.sqrt(within / tables.seen.sum())
+    return points
 
 
 def find_upper_level(tables: GroupTables) -> UpperLevel | None:
@@ -321,14 +339,15 @@ def find_upper_level(tables: GroupTables) -> UpperLevel | None:
     count = tables.count
     if count < 4:
         return None
-    means, squares = _group_means(tables)
-    ones = np.ones(count)
-    graph = GroupTables(tables.links, ones, means, ones, squares, 0.0, np.zeros((count, count)))
+    points, ones = _group_points(tables), np.ones(count)
+    squares = (points**2).sum(0)
+    graph = GroupTables(tables.links, ones, points, ones, squares, 0.0, np.zeros((count, count)))
     joined = _JoinedRows([np.ones((count, count)), tables.links], log_multiset)
+    width = _width(points) if points.shape[1] else 0.0
     parents = np.arange(count, dtype=np.int32)
     best = UpperLevel(parents, 0.0)
     while graph.count > 2:
-        change = _upper_changes(graph, joined)
+        change = _upper_changes(graph, joined, width)
         change[np.tril_indices(graph.count)] = -np.inf
         first, second = divmod(int(change.argmax()), graph.count)
         parents = np.where(parents == second, first, parents)
@@ -341,7 +360,7 @@ def find_upper_level(tables: GroupTables) -> UpperLevel | None:
     return _improved(tables, best) if best.gain > 0 else None
 
 
-def _upper_changes(graph: GroupTables, joined: _JoinedRows) -> Table:
+def _upper_changes(graph: GroupTables, joined: _JoinedRows, width: float) -> Table:
     """Return how the gain of an upper level changes by every join of two parents."""
     links, sizes = graph.links, graph.sizes
     own = links.diagonal() / 2
@@ -353,7 +372,14 @@ def _upper_changes(graph: GroupTables, joined: _JoinedRows) -> Table:
     change += log_multiset(sizes[:, None] * sizes[None, :], links)
     alone = gammaln(sizes + 1.0)
     change += gammaln(held + 1.0) - alone[:, None] - alone[None, :]
-    return np.asarray(change + _feature_changes(graph))
+    if width:
+        means = graph.sums / sizes[:, None]
+        weight = sizes[:, None] * sizes[None, :] / held
+        apart = ((means[:, None] - means[None, :]) ** 2).sum(2) * weight
+        within, squares = float(_within(graph).sum()), float(graph.squares.sum())
+        count = int(sizes.sum())
+        change += _scatter_gain(within + apart, squares, width, count, graph.count - 1)
+    return np.asarray(change)
 
 
 def _improved(tables: GroupTables, level: UpperLevel) -> UpperLevel:
