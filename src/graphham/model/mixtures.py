@@ -1,0 +1,250 @@
+r"""Read a block model's memberships as mixtures: which nodes are in two groups, and how much.
+
+Mean-field memberships saturate: the more links a node has, the closer they come to 0 or 1, also
+where a quarter of the links goes elsewhere. Here a node is either in one group or in a pair of
+them, and its membership is the posterior mean over both possibilities,
+
+.. math::
+
+   P(a) \propto (1 - w)\, p_a f_a \prod_j u_{ja}, \qquad
+   P(a, b, t) \propto w\, p_a \frac{p_b}{1 - p_a} \frac{1}{10}
+       F_{ab}(t) \prod_j \big((1 - t) u_{ja} + t u_{jb}\big),
+
+with :math:`u_j = \pi_j W` the odds of a link to neighbour j from each group, W how many times more
+links two groups have than their degrees explain, f the likelihood of the node's own features and t
+= .05, .10, ... .5 the second share. W, the shares p and the share w of mixed nodes are estimated
+anew in every round. There is no temperature: a quarter of the links elsewhere means about a
+quarter, with twelve links as with thirty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from graphham.kernels import mixture_loops as loops
+from graphham.system.jit import Array, frozen
+
+Floats = npt.NDArray[np.float32]
+
+STEPS = np.arange(1, 11) * 0.05
+_MIDDLE = 0.25
+_ROUNDS = 10
+_FIRST_SHARE = 0.1
+# Never certain that nobody is mixed or everybody: the next round must be able to leave it.
+_LEAST_SHARE, _MOST_SHARE = 1e-3, 0.95
+_SMOOTH = 0.5
+_STILL = 0.002
+_TINY = 1e-30
+_NONE = frozen(np.empty(0, dtype=np.float32))
+
+
+class _Links(NamedTuple):
+    indptr: Array
+    indices: Array
+    weights: Array
+
+
+class _Kept(NamedTuple):
+    """What a node keeps of its posterior: a row of groups, a few pairs, their masses by range."""
+
+    single: Array
+    pairs: Array
+    mass: Array
+
+
+@dataclass(frozen=True)
+class Mixtures:
+    """Calibrated memberships of one graph, level 1 first.
+
+    Args:
+        memberships: One ``(n, K)`` float32 table a level, rows on the simplex; a level above is
+            the sum over its children.
+        mixed: ``(levels, n)`` probability that a node belongs to two groups of the level.
+        between: ``(levels, n)`` expected twice the second share, in [0, 1], less where there is
+            little evidence: 1 is half and half beyond doubt.
+        evidence: ``(n,)`` in [0, 1], how much there is to go by: the nats that links and features
+            carry, over those and the nats needed to name a group.
+        link_table: ``(K, K)`` W: links between two groups over what degrees explain.
+        prior: ``(K,)`` share of each group.
+        mixed_share: w, the share of mixed nodes among those with a link.
+    """
+
+    memberships: tuple[Floats, ...]
+    mixed: Floats
+    between: Floats
+    evidence: Floats
+    link_table: npt.NDArray[np.float64]
+    prior: npt.NDArray[np.float64]
+    mixed_share: float
+
+
+def mix_memberships(
+    indptr: Array,
+    indices: Array,
+    weights: Array | None,
+    memberships: Array,
+    parents: Sequence[Array] = (),
+    features: Array | None = None,
+    draws: Array | float = 1.0,
+    rounds: int = _ROUNDS,
+) -> Mixtures:
+    """Turn hard memberships of a block model into calibrated mixtures.
+
+    Time is linear in links times groups, memory in nodes times groups.
+
+    Args:
+        indptr: Where each node's links begin; every link is stored at both of its ends.
+        indices: The other end of each link; links of a node to itself do not count.
+        weights: How much each link counts, in any unit; ``None`` for all the same.
+        memberships: ``(n, K)`` to begin with, rows on the simplex.
+        parents: For each level but the last, the ``(groups,)`` parent of each of its groups.
+        features: ``(n, K)`` log likelihood of each node's own features in each group, up to a
+            constant by row; ``None`` without features.
+        draws: As how many independent draws a node's features count in a mixture: one (all from
+            one of the two groups) up to the number of its words.
+        rounds: How often memberships and link table are made from each other.
+    """
+    count, width = memberships.shape
+    links = _Links(frozen(indptr, np.int64), frozen(indices), _relative(weights))
+    said = frozen(np.empty((0, width), dtype=np.float32))
+    if features is not None:
+        values = np.asarray(features, dtype=np.float32)
+        said = frozen(values - values.max(axis=1, keepdims=True))
+    pieces = frozen(np.broadcast_to(np.asarray(draws, dtype=np.float64), (count,)))
+    ancestors = frozen(_ancestors(parents, width))
+    degrees = np.empty(count)
+    loops.add_over_links(*links, np.ones(count), degrees)
+    pi = np.ascontiguousarray(memberships, dtype=np.float32)
+    kept = _Kept(
+        frozen(pi),
+        frozen(np.zeros((count, loops.KEPT, 2), dtype=np.int32)),
+        frozen(np.zeros((count, loops.KEPT, loops.RANGES, 2), dtype=np.float32)),
+    )
+    table = _link_table(links, kept, pi, np.ones((width, width)), degrees)
+    share = _FIRST_SHARE
+    mixed = np.zeros((len(ancestors), count), dtype=np.float32)
+    between = np.zeros_like(mixed)
+    prior = _prior(pi)
+    for _ in range(rounds):
+        prior = _prior(pi)
+        new = np.empty_like(pi)
+        said_next = _Kept(*(np.empty_like(part) for part in kept))
+        loops.weigh_pairs(
+            *links,
+            link_odds(pi, table),
+            frozen(table, np.float32),
+            *kept,
+            said,
+            pieces,
+            prior,
+            share,
+            STEPS,
+            _MIDDLE,
+            ancestors,
+            0,
+            count,
+            new,
+            *said_next,
+            mixed,
+            between,
+        )
+        moved = float(np.abs(new - pi).sum(dtype=np.float64)) / max(count, 1)
+        pi, kept = new, _Kept(*(frozen(part) for part in said_next))
+        linked = degrees > 0
+        if linked.any():
+            share = float(np.clip(mixed[0, linked].mean(), _LEAST_SHARE, _MOST_SHARE))
+        table = _link_table(links, kept, pi, table, degrees)
+        if moved < _STILL:
+            break
+    evidence = _evidence(links, link_odds(pi, table), said, prior)
+    levels = [pi]
+    for parent in parents:
+        levels.append(merge_groups(levels[-1], parent))
+    if width == 1:
+        share = 0.0
+    return Mixtures(tuple(levels), mixed, between * evidence, evidence, table, prior, share)
+
+
+def link_odds(memberships: Array, table: Array) -> Floats:
+    """Return ``(n, K)`` how much likelier than by degrees a link to each node is from each group.
+
+    The table's rows are the groups that links come from.
+    """
+    odds = np.asarray(memberships, dtype=np.float32) @ np.asarray(table, dtype=np.float32).T
+    return frozen(np.maximum(odds, np.float32(_TINY)))
+
+
+def merge_groups(memberships: Floats, parent: Array) -> Floats:
+    """Return the memberships of the level above: sums over the children."""
+    parent = np.asarray(parent, dtype=np.int64)
+    into = np.zeros((len(parent), int(parent.max()) + 1), dtype=np.float32)
+    into[np.arange(len(parent)), parent] = 1.0
+    merged: Floats = memberships @ into
+    return merged
+
+
+def _ancestors(parents: Sequence[Array], width: int) -> npt.NDArray[np.int64]:
+    rows = [np.arange(width, dtype=np.int64)]
+    for parent in parents:
+        rows.append(np.asarray(parent, dtype=np.int64)[rows[-1]])
+    return np.stack(rows)
+
+
+def _relative(weights: Array | None) -> Array:
+    """Return weights of mean one: the unit that a user measured in says nothing."""
+    if weights is None or not len(weights):
+        return _NONE
+    mean = float(np.asarray(weights).mean(dtype=np.float64))
+    if not mean > 0:
+        return _NONE
+    return frozen(np.asarray(weights) / mean, np.float32)
+
+
+def _prior(pi: Floats) -> npt.NDArray[np.float64]:
+    sums = pi.sum(axis=0, dtype=np.float64) + _SMOOTH
+    prior: npt.NDArray[np.float64] = sums / sums.sum()
+    return prior
+
+
+def _link_table(
+    links: _Links, kept: _Kept, pi: Floats, table: Array, degrees: Array
+) -> npt.NDArray[np.float64]:
+    """Return links between groups over what degrees explain, from the table of the round before."""
+    counts = np.zeros(table.shape)
+    loops.share_links(*links, link_odds(pi, table), frozen(table, np.float32), *kept, counts)
+    ends = degrees @ pi.astype(np.float64)
+    expected = np.outer(ends, ends) / max(float(degrees.sum()), _TINY)
+    made: npt.NDArray[np.float64] = (counts + _SMOOTH) / (expected + _SMOOTH)
+    return made
+
+
+def _evidence(links: _Links, odds: Floats, said: Array, prior: Array) -> Floats:
+    """Return how much there is to go by, from 0 to 1.
+
+    Each link, and the features together, would by itself move the prior to some posterior; the
+    nats of that move, added up, are the evidence. Links that disagree do not cancel: they are
+    evidence of lying between. A half means as many nats as it takes to name a group.
+    """
+    count = len(odds)
+    needed = float(-(prior * np.log(prior)).sum())
+    nats = np.empty(count)
+    loops.add_over_links(*links, _gain(odds, prior), nats)
+    if len(said):
+        nats += _gain(np.exp(said), prior)
+    if needed < 1e-9:
+        return np.zeros(count, dtype=np.float32)
+    scaled: Floats = (nats / (nats + needed)).astype(np.float32)
+    return scaled
+
+
+def _gain(likelihood: Floats, prior: Array) -> npt.NDArray[np.float64]:
+    """Return the Kullback-Leibler divergence of each row's posterior from the prior."""
+    relative = likelihood / np.maximum(likelihood @ prior, _TINY)[:, None]
+    logs = np.log(np.maximum(relative, _TINY))
+    gain: npt.NDArray[np.float64] = np.maximum((relative * logs) @ prior, 0.0)
+    return gain
