@@ -11,7 +11,8 @@ import scipy.sparse as sp
 
 from graphham.errors import InputError
 from graphham.graph.graph import Graph, Labels, build_graph
-from graphham.methods.label_free import LabelFreeMethod, undirected
+from graphham.graph.undirected import undirected
+from graphham.methods.label_free import LabelFreeMethod
 from tests.outputs import blobs
 
 VECTORS, CODES = blobs(160)

@@ -24,10 +24,12 @@ _FEWEST_PASSES = 4
 _FULL_TABLE_BYTES = 256 << 20
 # Cora, on which rates were chosen; they change with the size of a graph in relation to it.
 _TUNED_NODES = 2708
-# Children per group, the paper's ratio of 12 to 5, and the most groups chosen for the top level,
-# which is there for an overview.
+# Children per group: the paper's ratio of 12 to 5, and what served few labels best; the most groups
+# chosen for the top level, which is there for an overview; nodes that a chosen group needs.
 _CHILDREN = 2.4
+_CLASS_CHILDREN = 4.0
 _MOST_TOP_GROUPS = 64
+_FEWEST_MEMBERS = 8
 
 
 @dataclass(frozen=True)
@@ -155,6 +157,8 @@ def explain_resolved(settings: RunConfig, facts: GraphFacts) -> tuple[str, ...]:
     is_classify = settings.task == "classify"
     if settings.groups is None:
         why = f"{facts.num_classes} classes" if is_classify else f"{facts.num_nodes:,} nodes"
+        if not is_classify and facts.found_groups is not None:
+            why = "what links and features are described by best"
         notes.append(f"groups chosen from {why}; --groups sets them")
     if is_classify and facts.has_few_labels and facts.neighbors_agree:
         notes.append("few nodes have labels: more rests on contexts, and scores are spread")
@@ -182,15 +186,25 @@ def task_defaults(settings: RunConfig, facts: GraphFacts) -> TaskDefaults:
 def default_groups(settings: RunConfig, facts: GraphFacts) -> tuple[int, ...]:
     """Choose the number of groups per level.
 
-    With ``classify`` the coarsest level gets one group per class; otherwise about the fourth root
-    of the number of nodes, since labels must not shape an unsupervised result. Each finer level
-    has 2.4 times as many, the paper's ratio of 12 to 5.
+    With ``classify`` the coarsest level gets one group per class and each finer one four times as
+    many, so that classes are cut along the tree. Otherwise the graph itself says how many groups
+    it has; where nobody asked it, about the fourth root of the number of nodes and 2.4 times as
+    many (the paper's ratio of 12 to 5) below. Labels must not shape an unsupervised result.
     """
     n = facts.num_nodes
-    top = facts.num_classes if settings.task == "classify" else round(n**0.25)
-    counts = [min(max(top, 2), _MOST_TOP_GROUPS, n)]
-    for _ in range(settings.layers - 1):
-        counts.append(min(round(_CHILDREN * counts[-1]), n))
+    if settings.task == "classify":
+        return _level_sizes(facts.num_classes, _CLASS_CHILDREN, settings.layers, n)
+    if facts.found_groups is not None:
+        return facts.found_groups
+    return _level_sizes(round(n**0.25), _CHILDREN, settings.layers, n)
+
+
+def _level_sizes(top: int, ratio: float, levels: int, num_nodes: int) -> tuple[int, ...]:
+    """Return groups per level, fine to coarse; small graphs have room for few."""
+    counts = [min(max(top, 2), _MOST_TOP_GROUPS, num_nodes)]
+    for _ in range(levels - 1):
+        room = max(counts[-1], num_nodes // _FEWEST_MEMBERS)
+        counts.append(min(round(ratio * counts[-1]), room, num_nodes))
     return tuple(counts[::-1])
 
 

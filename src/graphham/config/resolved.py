@@ -42,6 +42,7 @@ class GraphFacts:
         agreement_error: Standard error of that share.
         own_features_help: Whether a node's own features beside its neighbours' predict the
             validation labels better.
+        found_groups: Groups per level that the graph itself suggests; ``None`` where nobody looked.
     """
 
     num_nodes: int
@@ -55,6 +56,7 @@ class GraphFacts:
     agreement: float = 1.0
     agreement_error: float = 0.0
     own_features_help: bool = False
+    found_groups: tuple[int, ...] | None = None
 
     @property
     def neighbors_agree(self) -> bool:

@@ -50,9 +50,10 @@ from torch import Tensor, nn
 from graphham.errors import InputError
 from graphham.graph.graph import Graph
 from graphham.graph.neighborhoods import Block
+from graphham.graph.undirected import undirected
 from graphham.kernels import mean_aggregate
 from graphham.methods.base import Floats
-from graphham.methods.label_free import LabelFreeMethod, linked, undirected
+from graphham.methods.label_free import LabelFreeMethod, linked
 from graphham.methods.network_training import NodeNet, dropped, encode_all
 from graphham.methods.parameters import keyword_settings
 from graphham.methods.scaled_features import fit_features

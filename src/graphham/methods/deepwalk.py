@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from graphham.graph.graph import Graph
+from graphham.graph.undirected import undirected
 from graphham.methods.base import Floats
-from graphham.methods.label_free import LabelFreeMethod, undirected
+from graphham.methods.label_free import LabelFreeMethod
 from graphham.methods.parameters import keyword_settings
 from graphham.sampling.keys import derive_key, numpy_generator
 from graphham.sampling.walks import walk_contexts

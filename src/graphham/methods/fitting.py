@@ -37,6 +37,7 @@ from graphham.training.plan import Plan, plan_fit
 from graphham.training.run_groups import FittedGroups, fit_run_groups
 from graphham.training.shared_checkpoints import check_shared
 from graphham.training.step import check_shards
+from graphham.training.structure import StructureSearch
 from graphham.training.supervision import Truth
 from graphham.training.teacher import teach
 from graphham.training.trainer import Trainer
@@ -96,7 +97,12 @@ class Prepared:
     directions: Any
 
 
-def prepare(graph: Graph, config: ResolvedConfig, ranks: Ranks = ALONE) -> Prepared:
+def prepare(
+    graph: Graph,
+    config: ResolvedConfig,
+    ranks: Ranks = ALONE,
+    search: StructureSearch | None = None,
+) -> Prepared:
     """Scale the features of a training graph and fit its groups."""
     is_block = config.model.membership_input == "block"
     directions = config.layer_dims[0] if config.model.init == "svd" else 0
@@ -106,7 +112,7 @@ def prepare(graph: Graph, config: ResolvedConfig, ranks: Ranks = ALONE) -> Prepa
     if not is_block:
         return Prepared(features, inputs, None, start)
     basis = np.ascontiguousarray(lead[:, : config.inputs.group_dim])
-    groups = fit_run_groups(graph, inputs, basis, features.is_structural, config, ranks)
+    groups = fit_run_groups(graph, inputs, basis, features.is_structural, config, ranks, search)
     inputs = NodeInputs(inputs.features, groups.map.all_levels(groups.map.known))
     return Prepared(features, inputs, groups, start)
 
@@ -145,7 +151,7 @@ def fit_graph(
         config = plan.config
         hear.on_plan(plan)
         work, validator, truth = _held_out(graph, config, train_rows, validation_rows)
-        prepared = prepare(work, config, ranks)
+        prepared = prepare(work, config, ranks, plan.search)
         inputs = prepared.inputs
         model, tables = make_model(work, config, prepared, plan.table, ranks)
         trainer = Trainer(
@@ -166,10 +172,13 @@ def fit_graph(
         }
         result = encoder.read(graph, inputs, ranks).refuse_not_finite(rates).validate()
     notes = _result_notes(result, config, graph)
+    if plan.search.found is False:
+        notes.append(plan.search.sentence())
     for note in notes:
         hear.on_note(note)
     summary = {
         "graph": graph_facts(graph),
+        "structure": plan.search.facts(),
         "hierarchy": result.metrics,
         "model": encoder.facts(),
         "training": {**_training_facts(trainer, plan), "seconds": trained},

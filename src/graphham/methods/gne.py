@@ -49,8 +49,8 @@ import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
 from graphham.graph.graph import Graph
+from graphham.graph.undirected import undirected
 from graphham.methods.community_tree import Tree
-from graphham.methods.label_free import undirected
 from graphham.methods.parameters import keyword_settings
 from graphham.methods.spheres import BATCH_ENTRIES, place_on_spheres
 from graphham.methods.tree_method import TreeMethod

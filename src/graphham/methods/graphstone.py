@@ -56,9 +56,10 @@ from torch import Tensor, nn
 from graphham.errors import InputError
 from graphham.graph.graph import Graph
 from graphham.graph.neighborhoods import Block
+from graphham.graph.undirected import undirected
 from graphham.kernels import edge_dot, mean_aggregate
 from graphham.methods.base import Floats
-from graphham.methods.label_free import LabelFreeMethod, undirected
+from graphham.methods.label_free import LabelFreeMethod
 from graphham.methods.network_method import NetworkMethod
 from graphham.methods.network_training import (
     NodeNet,

@@ -11,7 +11,8 @@ import numpy as np
 
 from graphham.datasets.open_source import as_graph
 from graphham.errors import InputError
-from graphham.graph.graph import Graph, build_graph
+from graphham.graph.graph import Graph
+from graphham.graph.undirected import undirected
 from graphham.methods.base import FitRequest, Method
 from graphham.methods.memory_check import check_memory
 from graphham.methods.parameters import keyword_settings
@@ -110,19 +111,3 @@ def linked(graph: Graph, purpose: str) -> Graph:
     if not graph.num_stored:
         raise InputError(f"the graph has no edges to {purpose}; give at least one")
     return undirected(graph)
-
-
-def undirected(graph: Graph) -> Graph:
-    """Return the graph with every edge in both directions, so that no walk gets stuck."""
-    if not graph.directed:
-        return graph
-    source = np.repeat(np.arange(graph.num_nodes), graph.degrees())
-    return build_graph(
-        source,
-        graph.indices,
-        graph.num_nodes,
-        ids=graph.ids,
-        weights=graph.weights,
-        features=graph.features,
-        labels=graph.labels,
-    )

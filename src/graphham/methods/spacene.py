@@ -52,9 +52,9 @@ import numpy.typing as npt
 
 from graphham.errors import InputError
 from graphham.graph.graph import Graph
+from graphham.graph.undirected import undirected
 from graphham.methods.community_tree import Tree
 from graphham.methods.deepwalk import DeepWalk
-from graphham.methods.label_free import undirected
 from graphham.methods.parameters import keyword_settings
 from graphham.methods.tree_method import TreeMethod
 from graphham.sampling.keys import derive_key

@@ -176,10 +176,10 @@ class GroupInputs:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A way to begin: which views are evidence, and which of them the first cut looks at."""
+    """A way to begin: which views are evidence, and what the first cut looks at."""
 
     scales: tuple[float, ...]
-    starts_smooth: bool
+    starts: str
     seed: int
 
 
@@ -191,8 +191,8 @@ def fit_candidate(
     **ablation: bool,
 ) -> BlockFit:
     """Fit one candidate from its own start."""
-    points = inputs.smooth if candidate.starts_smooth else inputs.own
-    place = derive_key(key, "start", candidate.seed, int(candidate.starts_smooth))
+    points = inputs.smooth if candidate.starts == "smooth" else inputs.own
+    place = derive_key(key, "start", candidate.seed, candidate.starts)
     codes, parents = group_tree(points, groups, place)
     return fit_block_model(inputs.join(candidate.scales), inputs.links, codes, parents, **ablation)
 
@@ -202,6 +202,7 @@ def fit_groups(
     groups: Sequence[int],
     key: Any,
     seeds: int = 2,
+    given: tuple[Codes, list[Codes]] | None = None,
     **ablation: bool,
 ) -> tuple[tuple[float, ...], BlockFit, list[BlockFit]]:
     """Fit the groups of a training graph: several starts and views, the best kept.
@@ -209,19 +210,30 @@ def fit_groups(
     The views are compared by what links and own features are told by the groups of every level,
     each in units of the best candidate; the starts of one view by their bound.
 
+    Args:
+        inputs: What there is to look at.
+        groups: Groups per level, fine to coarse.
+        key: Decides every random choice.
+        seeds: Starts of each kind.
+        given: A further start: finest groups, and the parents of each level but the last.
+        **ablation: As of :func:`graphham.model.block_model.fit_block_model`.
+
     Returns:
         The views' scales and the fit that was chosen, and the fits of all candidates.
     """
     tried: list[tuple[Candidate, BlockFit]] = []
     for scales in inputs.view_scales():
-        for smooth in (False, True):
+        for starts in ("own", "smooth"):
             for seed in range(seeds):
-                one = Candidate(scales, smooth, seed)
+                one = Candidate(scales, starts, seed)
                 tried.append((one, fit_candidate(inputs, one, groups, key, **ablation)))
+        if given is not None:
+            fit = fit_block_model(inputs.join(scales), inputs.links, *given, **ablation)
+            tried.append((Candidate(scales, "given", 0), fit))
     # Of each view and kind of start, the one with the highest bound.
-    best: dict[tuple[Any, bool], tuple[Candidate, BlockFit]] = {}
+    best: dict[tuple[Any, str], tuple[Candidate, BlockFit]] = {}
     for one, fit in tried:
-        place = one.scales, one.starts_smooth
+        place = one.scales, one.starts
         if place not in best or fit.bound > best[place][1].bound:
             best[place] = one, fit
     finalists = list(best.values())

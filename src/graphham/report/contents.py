@@ -36,9 +36,11 @@ def numbers(view: RunView) -> list[dict[str, str]]:
         return rows
     for name, value in (
         ("concentration.mean", view.mean_concentration),
-        ("concentration.boundary_bar", view.boundary_bar),
+        ("between.bar", view.boundary_bar),
+        ("between.nodes", int(view.is_boundary.sum())),
     ):
-        row = {"name": name, "value": f"{value:.6g}", "file": "nodes.parquet, concentration"}
+        file = f"nodes.parquet, {name.partition('.')[0]}"
+        row = {"name": name, "value": f"{value:.6g}", "file": file}
         rows.append({**row, "anchor": anchor(name)})
     return rows
 
@@ -81,10 +83,9 @@ def headline_tiles(view: RunView) -> list[dict[str, str]]:
             f"hierarchy.largest_share_{view.num_levels}",
         )
     if view.result.memberships:
-        bar = f"boundary nodes lie below {view.boundary_bar:.3f}."
-        meaning = f"How firmly nodes commit to one group; {bar}"
-        mean = f"{view.mean_concentration:.3f}"
-        add("mean concentration", mean, meaning, "concentration.mean")
+        count = int(view.is_boundary.sum())
+        meaning = f"Nodes with two strong memberships: a score of {view.boundary_bar:.2f} or more."
+        add("nodes between groups", f"{count:,}", meaning, "between.nodes")
     top = view.num_levels
     if metrics.get(f"nmi_{top}") is not None:
         add(
@@ -147,7 +148,7 @@ def group_rows(view: RunView) -> list[dict[str, Any]]:
 
 
 def boundary_rows(view: RunView) -> list[dict[str, Any]]:
-    """Return the nodes that commit least and the two groups each lies between."""
+    """Return the nodes between two groups, and which two."""
     if not view.result.memberships or max(view.tree.group_counts) == 1:
         return []
     boundary = boundary_table(view.result, _TOP_BOUNDARY).to_pylist()
@@ -160,7 +161,7 @@ def boundary_rows(view: RunView) -> list[dict[str, Any]]:
             {
                 "id": one_line(row["id"], 60),
                 "title": one_line(title, 100) if title else "",
-                "firm": f"{row['concentration']:.4f}",
+                "firm": f"{row['between']:.2f}",
                 "level": row["level"],
                 "first": f"{one_line(names[first])} ({row['first_membership']:.0%})",
                 "second": "–"

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from graphham.results.hierarchy import Hierarchy
     from graphham.results.result import FitResult
 
-# The least concentrated twentieth of the nodes is marked as boundary (Figure 3 of the paper).
+# The twentieth of the nodes that lies most between two groups is marked (Figure 3 of the paper),
+# as far as they are between at all: a tenth of a node elsewhere is a score of 0.2.
+LEAST_BETWEEN = 0.2
 BOUNDARY_SHARE = 0.05
 # Points drawn on one map; a browser stays quick and the report stays a few megabytes.
 MAX_POINTS = 12_000
@@ -150,15 +152,17 @@ class RunView:
 
     @cached_property
     def boundary_bar(self) -> float:
-        """Concentration below which a node counts as lying on a boundary."""
+        """Score from which on a node counts as lying between two groups."""
         if not self.num_nodes or not self.result.memberships:
-            return 0.0
-        return float(np.quantile(self.result.concentration, BOUNDARY_SHARE))
+            return 1.0
+        # A twentieth of the nodes at most, and none that is all but in one group.
+        top = float(np.quantile(self.result.between, 1 - BOUNDARY_SHARE))
+        return max(top, LEAST_BETWEEN)
 
     @cached_property
     def is_boundary(self) -> npt.NDArray[np.bool_]:
         """``(num_nodes,)`` whether a node lies on a boundary."""
-        return np.asarray(self.result.concentration <= self.boundary_bar)
+        return np.asarray(self.result.between >= self.boundary_bar)
 
     @cached_property
     def mean_concentration(self) -> float:

@@ -107,15 +107,15 @@ def groups_table(
 
 
 def boundary_table(result: FitResult, count: int = 20) -> pa.Table:
-    """List the nodes that commit least, with the two groups that each lies between.
+    """List the nodes between two groups, with the two that each lies between.
 
     Args:
         result: The fit.
-        count: How many nodes, least concentrated first.
+        count: How many nodes, those most between first.
 
     Returns:
-        One row per node: ``id, concentration, level, first_group, second_group, first_membership,
-        second_membership``; the level is the one with the smallest margin.
+        One row per node: ``id, between, evidence, level, first_group, second_group,
+        first_membership, second_membership``; the level is the one with the smallest margin.
     """
     import pyarrow as pa
 
@@ -123,7 +123,9 @@ def boundary_table(result: FitResult, count: int = 20) -> pa.Table:
         raise InputError(f"cannot list {count} boundary nodes; give a number of at least 0")
     if not result.memberships:
         raise InputError("the fit has no memberships, so no node lies between groups")
-    rows = np.argsort(result.concentration, kind="stable")[:count]
+    rows = np.argsort(-result.between, kind="stable")[:count]
+    known = result.evidence[rows] if len(result.evidence) else [None] * len(rows)
+    evidence = pa.array(known, pa.float32())
     per_level = [two_strongest(member[rows]) for member in result.memberships]
     margins = np.stack([first - second for _, _, first, second in per_level])
     # A level with a single group has no second choice and cannot be the one that is undecided.
@@ -133,7 +135,8 @@ def boundary_table(result: FitResult, count: int = 20) -> pa.Table:
     return pa.table(
         {
             "id": result.ids.take(rows).to_arrow(),
-            "concentration": pa.array(result.concentration[rows]),
+            "between": pa.array(result.between[rows]),
+            "evidence": evidence,
             "level": pa.array((level + 1).astype(np.int32)),
             "first_group": pa.array(picked[0].astype(np.int32)),
             "second_group": pa.array(picked[1].astype(np.int32), mask=picked[1] < 0),

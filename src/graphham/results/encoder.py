@@ -18,9 +18,12 @@ from graphham.graph.graph import Graph, Labels
 from graphham.graph.ids import NodeIds
 from graphham.graph.neighborhoods import Block
 from graphham.graph.spans import SPAN
+from graphham.graph.undirected import undirected
 from graphham.model.group_map import GroupMap
 from graphham.model.inputs import FeatureMap, NodeInputs
+from graphham.model.mixtures import Mixtures, mix_memberships
 from graphham.model.network import GraphHAMNet
+from graphham.parallel.graph_access import graph_access
 from graphham.parallel.ranks import ALONE, Ranks
 from graphham.readout.layerwise import LayerWise, Reading
 from graphham.readout.whole_graph import full_batch
@@ -127,8 +130,27 @@ class Encoder:
         with torch.no_grad():
             # Before the states are scaled to unit vectors where they stand.
             prediction, confidence = self._predict(reading.states, graph, inputs)
+            mixtures = self._mixtures(graph, inputs)
             parents = None if self.groups is None else self.groups.model.parents
-            return make_result(self.model, graph, reading, parents, prediction, confidence)
+            return make_result(
+                self.model, graph, reading, parents, mixtures, prediction, confidence
+            )
+
+    def _mixtures(self, graph: Graph, inputs: NodeInputs) -> Mixtures | None:
+        """Return memberships as calibrated mixtures; nobody has all links of a split graph."""
+        if self.groups is None or not graph_access(graph).is_whole:
+            return None
+        links = undirected(graph)
+        evidence = self.groups.model.feature_evidence(self.groups.views(inputs.features, graph).x)
+        finest = inputs.memberships[:, : self.groups.groups[0]].cpu().numpy()
+        return mix_memberships(
+            links.indptr,
+            links.indices,
+            links.weights,
+            finest,
+            self.groups.model.parents,
+            None if self.features.is_structural else evidence,
+        )
 
     def class_logits(
         self, states: npt.NDArray[np.float32], graph: Graph, inputs: NodeInputs
@@ -171,6 +193,7 @@ def make_result(
     graph: Graph,
     reading: Reading,
     parents: Sequence[npt.NDArray[Any]] | None = None,
+    mixtures: Mixtures | None = None,
     prediction: Labels | None = None,
     confidence: npt.NDArray[Any] | None = None,
 ) -> FitResult:
@@ -181,10 +204,15 @@ def make_result(
         graph: The graph that was read.
         reading: What the layers computed; its states become the unit vectors of the embedding.
         parents: The tree of a block model; the majority of the nodes decides when not given.
+        mixtures: Calibrated memberships, shown in place of those the layers read.
         prediction: Predicted labels.
         confidence: How sure they are.
     """
     dims, counts, levels = model.settings.layer_dims, model.groups, reading.memberships
+    scores: dict[str, Any] = {}
+    if mixtures is not None:
+        levels = [np.asarray(level, dtype=np.float32) for level in mixtures.memberships]
+        scores = {"between": mixtures.between[0], "evidence": mixtures.evidence}
     first = 0
     for width in dims:
         _to_unit(reading.states[:, first : first + width])
@@ -209,6 +237,7 @@ def make_result(
         prediction=prediction,
         confidence=confidence,
         attention_gap=reading.gaps,
+        **scores,
     )
 
 

@@ -15,7 +15,7 @@ from graphham.errors import DivergedError, InputError
 from graphham.graph.graph import Labels
 from graphham.graph.ids import NodeIds
 from graphham.results.hierarchy import Hierarchy, hierarchy_metrics
-from graphham.results.scores import Codes
+from graphham.results.scores import Codes, between_groups
 
 if TYPE_CHECKING:
     pass
@@ -43,7 +43,10 @@ class FitResult:
         parents: Per level but the last ``(num_groups,)`` int32 parent in the next level; empty when
             there is one level or the model has no tree of its own.
         parents_from: Whether the model fixed ``parents`` or the majority of nodes chose them.
-        concentration: ``(num_nodes,)`` float32, low for nodes between groups.
+        concentration: ``(num_nodes,)`` float32, low for nodes that commit to no group.
+        between: ``(num_nodes,)`` float32 from 0 to 1: two strong memberships; 1 is half and half.
+        evidence: ``(num_nodes,)`` float32 from 0 to 1: how much links and features there are to go
+            by; empty where the method does not know.
         labels: Known classes, or ``None``.
         prediction: Predicted classes of every node, over the same ``classes`` as ``labels``.
         confidence: ``(num_nodes,)`` float32 probability of the prediction.
@@ -59,6 +62,8 @@ class FitResult:
     parents: list[Codes] = field(default_factory=list)
     parents_from: Literal["model", "majority"] = "model"
     concentration: Floats = field(default_factory=lambda: np.zeros(0, np.float32))
+    between: Floats = field(default_factory=lambda: np.zeros(0, np.float32))
+    evidence: Floats = field(default_factory=lambda: np.zeros(0, np.float32))
     labels: Labels | None = None
     prediction: Labels | None = None
     confidence: Floats | None = None
@@ -67,6 +72,8 @@ class FitResult:
     def __post_init__(self) -> None:
         if self.concentration.size == 0 and len(self.ids) and self.memberships:
             object.__setattr__(self, "concentration", concentration(self.memberships))
+        if self.between.size == 0 and len(self.ids) and self.memberships:
+            object.__setattr__(self, "between", between_groups(self.memberships[0]))
 
     @property
     def num_nodes(self) -> int:

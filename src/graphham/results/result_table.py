@@ -23,7 +23,7 @@ def nodes_table(result: FitResult, titles: Sequence[str] | None = None) -> pa.Ta
     """Lay the nodes out as the table of ``nodes.parquet``, one row per node.
 
     Columns: ``id``; ``title`` where the graph has titles; per level ``group_l``, and where the
-    method has memberships ``membership_l``, and ``concentration``;
+    method has memberships ``membership_l``, ``concentration``, ``between``, and ``evidence``;
     ``attention_gap_l`` per layer where measured; ``label`` where known; ``prediction`` and
     ``confidence`` after classification.
     """
@@ -38,6 +38,9 @@ def nodes_table(result: FitResult, titles: Sequence[str] | None = None) -> pa.Ta
             columns[f"membership_{level + 1}"] = rows_to_lists(result.memberships[level])
     if result.memberships:
         columns["concentration"] = pa.array(result.concentration.astype(np.float32))
+        columns["between"] = pa.array(result.between.astype(np.float32))
+        if len(result.evidence):
+            columns["evidence"] = pa.array(result.evidence.astype(np.float32))
     for layer, gap in enumerate(result.attention_gap or [], 1):
         columns[f"attention_gap_{layer}"] = pa.array(gap.astype(np.float32))
     named = result.labels or result.prediction
@@ -86,6 +89,8 @@ def result_from_table(
         parents=[np.asarray(p, dtype=np.int32) for p in parents],
         parents_from=tree.parents_from if parents and tree is not None else "model",
         concentration=_numbers(table, "concentration") if soft else np.zeros(0, np.float32),
+        between=_numbers(table, "between") if "between" in names else np.zeros(0, np.float32),
+        evidence=_numbers(table, "evidence") if "evidence" in names else np.zeros(0, np.float32),
         labels=labels_from_arrow(table.column("label"), classes) if "label" in names else None,
         prediction=(
             labels_from_arrow(table.column("prediction"), classes)

@@ -93,6 +93,22 @@ def table_majority(flow: Counts) -> Codes:
     return np.asarray(parents, dtype=np.int32)
 
 
+def between_groups(memberships: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    """Return ``(num_nodes,)`` twice the second largest membership: 1 is half and half.
+
+    Args:
+        memberships: ``(num_nodes, K)`` of the finest level.
+    """
+    n, count = memberships.shape
+    if count < 2:
+        return np.zeros(n, dtype=np.float32)
+    out = np.empty(n, dtype=np.float32)
+    for first in range(0, n, _CHUNK):
+        part = np.asarray(memberships[first : first + _CHUNK], dtype=np.float32)
+        out[first : first + _CHUNK] = 2 * np.partition(part, count - 2, axis=1)[:, count - 2]
+    return out
+
+
 def majority_parents(
     lower: npt.NDArray[Any], upper: npt.NDArray[Any], num_lower: int, num_upper: int
 ) -> Codes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import scipy.sparse as sp
@@ -16,6 +16,7 @@ from graphham.graph.graph import Graph
 from graphham.model.inputs import suitable_scaling
 from graphham.parallel.ranks import ALONE, Ranks
 from graphham.training.label_checks import link_agreement, own_features_help
+from graphham.training.structure import StructureSearch, search_structure
 from graphham.training.supervision import Truth
 
 
@@ -27,11 +28,13 @@ class Plan:
         config: Settings with nothing left open.
         memory_bytes: Estimated peak memory of training.
         notes: What was decided, in words.
+        search: Whether the graph has groups, and how many.
     """
 
     config: ResolvedConfig
     memory_bytes: int
     notes: tuple[str, ...]
+    search: StructureSearch
 
     @property
     def table(self) -> str:
@@ -83,8 +86,11 @@ def plan_fit(
     if graph.num_stored == 0:
         raise InputError("the graph has no edges between different nodes; give at least one")
     facts = graph_facts(graph, settings, train_rows, validation_rows, ranks)
+    search = search_structure(graph, settings)
+    facts = replace(facts, found_groups=search.groups(settings.layers))
     config = resolve(settings, facts)
-    return Plan(config, estimate_memory(config, facts), explain_resolved(settings, facts))
+    notes = (*explain_resolved(settings, facts), search.sentence())
+    return Plan(config, estimate_memory(config, facts), notes, search)
 
 
 def graph_facts(

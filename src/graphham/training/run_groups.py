@@ -21,6 +21,7 @@ from graphham.model.group_map import (
 from graphham.model.inputs import NodeInputs
 from graphham.parallel.ranks import ALONE, Ranks
 from graphham.sampling.keys import derive_key
+from graphham.training.structure import StructureSearch
 
 Floats = npt.NDArray[np.float32]
 # Beyond so many nodes one start of each view must do: the groups hardly depend on it any more.
@@ -58,13 +59,13 @@ class FittedGroups:
         more = [
             fit_candidate(
                 self.inputs,
-                Candidate(self.map.scales, smooth, seed),
+                Candidate(self.map.scales, starts, seed),
                 groups,
                 self.key,
                 uses_links=config.model.group_links,
                 is_nested=config.is_nested,
             )
-            for smooth in (False, True)
+            for starts in ("own", "smooth")
             for seed in range(2)
         ]
         return self.fits + more
@@ -77,6 +78,7 @@ def fit_run_groups(
     is_structural: bool,
     config: ResolvedConfig,
     ranks: Ranks = ALONE,
+    search: StructureSearch | None = None,
 ) -> FittedGroups:
     """Fit the groups of a training graph.
 
@@ -87,6 +89,7 @@ def fit_run_groups(
         is_structural: Whether the features were made from links.
         config: Resolved settings.
         ranks: The processes that hold the parts of a split graph; all get the same.
+        search: Groups found before; a fit also starts from those where they have the same number.
     """
     key = derive_key(config.seed, "groups")
     seen = GroupInputs.of(inputs.features, basis, graph, is_structural, ranks)
@@ -95,6 +98,7 @@ def fit_run_groups(
         config.groups,
         key,
         seeds=1 if graph.num_nodes > _MANY_NODES else 2,
+        given=None if search is None else search.start(config.groups),
         uses_links=config.model.group_links,
         is_nested=config.is_nested,
     )

@@ -1,0 +1,138 @@
+"""Ask a graph, before it is fitted, whether it has groups, how many, and on how many levels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from graphham.config.settings import RunConfig
+from graphham.graph.graph import Graph
+from graphham.graph.undirected import undirected
+from graphham.model.group_count import Structure, find_structure
+from graphham.model.group_map import main_parts, smoothed, unit_rows
+from graphham.model.inputs import fit_inputs
+from graphham.parallel.graph_access import graph_access
+
+Codes = npt.NDArray[np.int64]
+# Beyond so many nodes or stored links the search would cost more than the fit.
+_MOST_NODES = 400_000
+_MOST_LINKS = 20_000_000
+_CURVE_POINTS = 40
+
+
+@dataclass(frozen=True, eq=False)
+class StructureSearch:
+    """What was asked and what came out.
+
+    Args:
+        structure: The answer; ``None`` where nobody searched.
+        reason: Why nobody searched.
+    """
+
+    structure: Structure | None
+    reason: str = ""
+
+    @property
+    def found(self) -> bool | None:
+        """Whether the graph has groups; ``None`` where nobody searched."""
+        return None if self.structure is None else self.structure.found
+
+    def groups(self, levels: int) -> tuple[int, ...] | None:
+        """Return groups for so many levels, fine to coarse; one group means nothing to tell apart.
+
+        Args:
+            levels: How many levels the model has; levels beyond those found hold everything.
+        """
+        if self.structure is None:
+            return None
+        shown = self.structure.displayed if self.structure.found else ()
+        if len(shown) > levels:
+            shown = (*shown[: levels - 1], shown[-1])
+        return tuple(int(count) for count in shown) + (1,) * (levels - len(shown))
+
+    def start(self, groups: tuple[int, ...]) -> tuple[Codes, list[Codes]] | None:
+        """Return finest groups and parents to start a fit of those sizes from, if it found them."""
+        if self.structure is None or not self.structure.found:
+            return None
+        if self.groups(len(groups)) != groups:
+            return None
+        n = len(self.structure.assignments[0])
+        levels = [
+            np.zeros(n, dtype=np.int64) if count == 1 else self.structure.level(count)
+            for count in groups
+        ]
+        parents: list[Codes] = []
+        for low, high, count in zip(levels[:-1], levels[1:], groups[:-1], strict=True):
+            parent = np.zeros(count, dtype=np.int64)
+            parent[low] = high
+            parents.append(parent)
+        return np.asarray(levels[0], dtype=np.int64), parents
+
+    def sentence(self) -> str:
+        """Say in one sentence whether there are groups."""
+        found = self.structure
+        if found is None:
+            return f"whether the graph has groups was not asked: {self.reason}"
+        if not found.found:
+            return (
+                "no groups found: links and features look like chance given the degrees, so "
+                "groups of this graph would be invented"
+            )
+        sizes = " > ".join(str(count) for count in found.groups)
+        return (
+            f"groups found: {sizes} by description length, {found.gain:,.0f} nats shorter than "
+            f"without ({max(found.rewired_gain, 0):,.0f} with the links drawn anew); other starts "
+            f"agree by {found.agreement:.2f}"
+        )
+
+    def facts(self) -> dict[str, Any]:
+        """Return what ``summary.json`` says about it."""
+        found = self.structure
+        if found is None:
+            return {"found": None, "sentence": self.sentence()}
+        step = max(1, len(found.curve) // _CURVE_POINTS)
+        return {
+            "found": found.found,
+            "sentence": self.sentence(),
+            "groups": list(found.groups),
+            "displayed": list(found.displayed),
+            "gain": float(found.gain),
+            "rewired_gain": float(found.rewired_gain),
+            "agreement": float(found.agreement),
+            "stability": [round(float(value), 4) for value in found.stability],
+            "curve": found.curve[::step],
+        }
+
+
+def search_structure(graph: Graph, settings: RunConfig) -> StructureSearch:
+    """Search a graph for groups, where that is affordable.
+
+    Args:
+        graph: The training graph.
+        settings: What the user gave.
+    """
+    if settings.model.membership_input != "block":
+        return StructureSearch(None, "the groups of this preset are learned by its layers")
+    if not graph_access(graph).is_whole:
+        return StructureSearch(None, "nobody has all links of a split store")
+    if graph.num_nodes > _MOST_NODES or graph.num_stored > _MOST_LINKS:
+        return StructureSearch(
+            None, f"{graph.num_nodes:,} nodes are too many; --groups says how many to make"
+        )
+    links = undirected(graph).adjacency().astype(np.float32)
+    links = sp.csr_matrix(links)
+    links.setdiag(0)
+    links.eliminate_zeros()
+    own = smooth = None
+    if graph.features is not None:
+        _, inputs, basis = fit_inputs(
+            graph, settings.inputs, settings.seed, settings.inputs.group_dim
+        )
+        parts = main_parts(inputs.features, np.ascontiguousarray(basis))
+        own, smooth = unit_rows(parts), smoothed(parts, graph)
+        smooth = unit_rows(smooth - smooth.mean(0))
+    return StructureSearch(find_structure(links, own, smooth, settings.seed))
