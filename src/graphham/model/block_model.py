@@ -163,18 +163,17 @@ class BlockModel:
         return heard
 
     def infer(
-        self, x: Floats, links: Links, start: Floats | None = None, rounds: int = 15
+        self, own: Floats, links: Links, start: Floats | None = None, rounds: int = 15
     ) -> Floats:
         """Return ``(num_nodes, K_1)`` finest memberships of any nodes under this model.
 
         Args:
-            x: ``(num_nodes, d)`` inputs.
+            own: ``(num_nodes, K_1)`` what their features say.
             links: Their links.
             start: Memberships to start from; what features alone say when not given.
             rounds: Most rounds; it ends earlier where nothing moves.
         """
-        own = self.feature_evidence(x)
-        memberships = softmax_rows(own) if start is None else start
+        memberships = softmax_rows(own.copy()) if start is None else start
         for _ in range(rounds):
             moved = softmax_rows(own + self.link_evidence(memberships, links))
             change = _change(moved, memberships)
@@ -227,7 +226,8 @@ class BlockFit:
 
 
 def fit_block_model(
-    views: Views,
+    own: Floats,
+    scale: float,
     links: Links,
     codes: Codes,
     parents: Sequence[Codes],
@@ -239,7 +239,8 @@ def fit_block_model(
     """Fit by mean field from a start.
 
     Args:
-        views: Inputs of every node; may have no columns.
+        own: ``(num_nodes, d)`` unit rows, or zero rows for nodes without features.
+        scale: Evidence of a perfect match of a node and a group.
         links: The links.
         codes: ``(num_nodes,)`` finest group each node starts in.
         parents: Per level but the last the parent of each group.
@@ -252,31 +253,33 @@ def fit_block_model(
     count = int(len(parents[0]) if parents else codes.max() + 1)
     memberships = np.full((len(codes), count), (1 - _START_SURE) / count, dtype=np.float32)
     memberships[np.arange(len(codes)), codes] += _START_SURE
+    x = own * np.float32(scale**0.5)
     trust = link_trust(links.degrees)[:, None]
     used = 0
     while True:
         sums = links.sums(memberships)
-        model, gains = _estimate(views, links, memberships, sums, parents, is_nested)
+        model, gains = _estimate(x, scale, links, memberships, sums, parents, is_nested)
         if not uses_links:
             model = replace(model, tables=[np.zeros_like(table) for table in model.tables])
-        own = model.feature_evidence(views.x)
+        told = model.feature_evidence(x)
         heard = sums[0] @ model.tables[0].T
         if sums[1] is not None:
             heard += sums[1] @ model.tables[0]
         heard *= trust
-        moved = softmax_rows(own + heard)
+        moved = softmax_rows(told + heard)
         change = _change(moved, memberships)
         memberships = moved
         used += 1
         if used >= rounds or change < _SETTLED:
             break
     entropy = -float((memberships * np.log(memberships + _TINY)).sum(dtype=np.float64))
-    bound = entropy + float((memberships * own).sum(dtype=np.float64)) + gains[0]
+    bound = entropy + float((memberships * told).sum(dtype=np.float64)) + gains[0]
     return BlockFit(model, memberships, bound, gains, used)
 
 
 def _estimate(
-    views: Views,
+    x: Floats,
+    scale: float,
     links: Links,
     memberships: Floats,
     sums: tuple[Floats, Floats | None],
@@ -286,7 +289,7 @@ def _estimate(
     """Return the model that memberships suggest (M-step), and its link gain per level."""
     depth = len(parents) + 1
     paths = tree_paths(parents, memberships.shape[1])
-    toward = memberships.T @ views.x
+    toward = memberships.T @ x
     out_degrees = getattr(links, "out_degrees", links.degrees)
     in_degrees = getattr(links, "in_degrees", links.degrees)
     seen = (memberships.T @ sums[0]).astype(np.float64)
@@ -315,46 +318,17 @@ def _estimate(
         gain = float((links_seen * np.log((links_seen + _TINY) / (expected + _TINY))).sum())
         # Evidence is shared out over the levels that look at it.
         share = 2.0 / depth if is_nested else (2.0 if level == 0 else 0.0)
-        vectors.append(share * views.group_vectors(up.astype(np.float32).T @ toward))
+        vectors.append(share * group_vectors(up.astype(np.float32).T @ toward, scale))
         tables.append(table.astype(np.float32))
         gains.append(gain / 2)
     return BlockModel(vectors[::-1], tables[::-1], list(parents)), tuple(gains[::-1])
 
 
-@dataclass(frozen=True, eq=False)
-class Views:
-    """Inputs side by side: each view of a node is a vector of the same length, or zero.
-
-    Args:
-        x: ``(num_nodes, d)`` all views.
-        widths: Width of each view; they add up to d.
-        scales: Evidence of a perfect match in each view: the squared length of its vectors.
-    """
-
-    x: Floats
-    widths: tuple[int, ...]
-    scales: tuple[float, ...]
-
-    @classmethod
-    def join(cls, views: Sequence[Floats], scales: Sequence[float]) -> Views:
-        """Join unit rows of several views, each with the evidence that it is worth."""
-        scaled = [
-            (view * np.float32(scale**0.5)).astype(np.float32)
-            for view, scale in zip(views, scales, strict=True)
-        ]
-        x = np.ascontiguousarray(np.concatenate(scaled, axis=1))
-        return cls(x, tuple(view.shape[1] for view in views), tuple(scales))
-
-    def group_vectors(self, toward: Floats) -> Floats:
-        """Return ``(K, d)`` directions with every view as long as that of a node."""
-        out = np.empty_like(toward, dtype=np.float32)
-        first = 0
-        for width, scale in zip(self.widths, self.scales, strict=True):
-            part = toward[:, first : first + width]
-            lengths = np.linalg.norm(part, axis=1, keepdims=True)
-            out[:, first : first + width] = part * (scale**0.5 / np.maximum(lengths, 1e-12))
-            first += width
-        return out
+def group_vectors(toward: Floats, scale: float) -> Floats:
+    """Return ``(K, d)`` vectors of squared length ``scale`` in given directions."""
+    lengths = np.linalg.norm(toward, axis=1, keepdims=True)
+    out: Floats = (toward * (scale**0.5 / np.maximum(lengths, 1e-12))).astype(np.float32)
+    return out
 
 
 def link_trust(degrees: Floats) -> Floats:

@@ -141,7 +141,7 @@ class Encoder:
         if self.groups is None or not graph_access(graph).is_whole:
             return None
         links = undirected(graph)
-        evidence = self.groups.model.feature_evidence(self.groups.views(inputs.features, graph).x)
+        evidence = self.groups.evidence(inputs.features)
         finest = inputs.memberships[:, : self.groups.groups[0]].cpu().numpy()
         return mix_memberships(
             links.indptr,

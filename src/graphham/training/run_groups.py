@@ -11,20 +11,14 @@ import numpy.typing as npt
 from graphham.config.resolved import ResolvedConfig
 from graphham.graph.graph import Graph
 from graphham.model.block_model import BlockFit
-from graphham.model.group_map import (
-    Candidate,
-    GroupInputs,
-    GroupMap,
-    fit_candidate,
-    fit_groups,
-)
+from graphham.model.group_map import GroupInputs, GroupMap, fit_from
 from graphham.model.inputs import NodeInputs
 from graphham.parallel.ranks import ALONE, Ranks
 from graphham.sampling.keys import derive_key
 from graphham.training.structure import StructureSearch
 
 Floats = npt.NDArray[np.float32]
-# Beyond so many nodes one start of each view must do: the groups hardly depend on it any more.
+# Beyond so many nodes one start of each kind must do: the groups hardly depend on it any more.
 _MANY_NODES = 50_000
 # How many times as many groups the finest level of the teacher's further fits has.
 _FINER = 4
@@ -37,7 +31,7 @@ class FittedGroups:
     Args:
         map: From nodes to memberships.
         inputs: What the fits looked at.
-        fits: The fits of all starts and views; the chosen one is among them.
+        fits: The fits of all starts; the one with the highest bound was chosen.
         key: What further fits draw from.
     """
 
@@ -56,19 +50,7 @@ class FittedGroups:
         if finest <= config.groups[0]:
             return self.fits
         groups = (finest, *config.groups)
-        more = [
-            fit_candidate(
-                self.inputs,
-                Candidate(self.map.scales, starts, seed),
-                groups,
-                self.key,
-                uses_links=config.model.group_links,
-                is_nested=config.is_nested,
-            )
-            for starts in ("own", "smooth")
-            for seed in range(2)
-        ]
-        return self.fits + more
+        return self.fits + fit_from(self.inputs, groups, self.key, 2, **_ablation(config))
 
 
 def fit_run_groups(
@@ -93,15 +75,15 @@ def fit_run_groups(
     """
     key = derive_key(config.seed, "groups")
     seen = GroupInputs.of(inputs.features, basis, graph, is_structural, ranks)
-    scales, fit, fits = fit_groups(
-        seen,
-        config.groups,
-        key,
-        seeds=1 if graph.num_nodes > _MANY_NODES else 2,
-        given=None if search is None else search.start(config.groups),
-        uses_links=config.model.group_links,
-        is_nested=config.is_nested,
-    )
-    center = seen.center if len(scales) > 1 else seen.center[:0]
-    there = GroupMap(basis, center, scales, fit.model, fit.memberships, graph.fingerprint())
+    seeds = 1 if graph.num_nodes > _MANY_NODES else 2
+    fits = fit_from(seen, config.groups, key, seeds, **_ablation(config))
+    given = None if search is None else search.start(config.groups)
+    if given is not None:
+        fits.append(seen.fit(*given, **_ablation(config)))
+    best = max(fits, key=lambda fit: fit.bound)
+    there = GroupMap(basis, seen.scale, best.model, best.memberships, graph.fingerprint())
     return FittedGroups(there, seen, fits, key)
+
+
+def _ablation(config: ResolvedConfig) -> dict[str, bool]:
+    return {"uses_links": config.model.group_links, "is_nested": config.is_nested}
