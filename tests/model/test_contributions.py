@@ -16,6 +16,7 @@ from graphham.model.contributions import (
     mean_field_logits,
     surprise_of_links,
 )
+from graphham.model.mixtures import link_odds
 
 PARENT = np.array([0, 0, 1, 1, 1, 2])
 
@@ -138,10 +139,11 @@ def test_surprise_is_minus_the_log_of_the_block_odds() -> None:
         for i in range(40)
         for j in made.indices[made.indptr[i] : made.indptr[i + 1]]
     ]
-    found = surprise_of_links(made.indptr, made.indices, pi, table)
+    odds = link_odds(pi, table)
+    found = surprise_of_links(made.indptr, made.indices, pi, odds)
     np.testing.assert_allclose(found, expected, atol=1e-5)
     parts = [
-        surprise_of_links(made.indptr, made.indices, pi, table, start, stop)
+        surprise_of_links(made.indptr, made.indices, pi, odds, start, stop)
         for start, stop in ((0, 7), (7, 8), (8, 40))
     ]
     np.testing.assert_array_equal(np.concatenate(parts), found)

@@ -15,7 +15,7 @@ from experiments.mixture_study import (
     start_memberships,
     word_evidence,
 )
-from graphham.model.mixtures import merge_groups, mix_memberships
+from graphham.model.mixtures import count_link_table, merge_groups, mix_memberships
 
 
 def read(a, start, **more):
@@ -167,3 +167,15 @@ def test_evidence_grows_with_links_not_with_agreement(planted) -> None:
     assert found.evidence[few].mean() < found.evidence[many].mean() - 0.03
     strong = graph.second_share > 0.3
     assert abs(found.evidence[strong].mean() - found.evidence[~strong].mean()) < 0.05
+
+
+def test_a_link_table_counts_links_by_direction() -> None:
+    group = np.array([0, 0, 1, 1, 1])
+    ends = np.array([[0, 2], [0, 3], [1, 4], [2, 3], [3, 0]])
+    a = sp.csr_matrix((np.full(5, 2.0), (ends[:, 0], ends[:, 1])), (5, 5))
+    found = count_link_table(a.indptr, a.indices, a.data, np.eye(2)[group])
+    counts = np.zeros((2, 2))
+    for i, j in ends:
+        counts[group[i], group[j]] += 1
+    expected = np.outer(counts.sum(1), counts.sum(0)) / 5
+    np.testing.assert_allclose(found, (counts + 0.5) / (expected + 0.5))

@@ -21,7 +21,6 @@ import numpy as np
 import numpy.typing as npt
 
 from graphham.kernels import mixture_loops as loops
-from graphham.model.mixtures import link_odds
 from graphham.system.jit import Array, frozen
 
 Doubles = npt.NDArray[np.float64]
@@ -162,7 +161,7 @@ def surprise_of_links(
     indptr: Array,
     indices: Array,
     memberships: Array,
-    link_table: Array,
+    odds: Array,
     start: int = 0,
     stop: int | None = None,
 ) -> npt.NDArray[np.float32]:
@@ -173,23 +172,23 @@ def surprise_of_links(
     where it fits, and 1.1 for one that the groups make three times rarer. The links themselves have
     shaped memberships and table, so that the only link of a node is never surprising.
 
-    Memory is that of two tables of nodes times groups and of the answer; call it for a range of
-    rows at a time where the links are many.
+    Nothing but the answer is as large as the links; ask for a range of rows at a time where they
+    are many.
 
     Args:
         indptr: Where each node's links begin.
         indices: The other end of each link.
         memberships: ``(n, K)`` rows on the simplex.
-        link_table: ``(K, K)`` W, links over expected links; ``exp`` of the table of logarithms.
+        odds: ``(n, K)`` of :func:`graphham.model.mixtures.link_odds` for these memberships and W
+            (``exp`` of a table of logarithms): the odds of a link *to* each node.
         start: First row.
         stop: Row behind the last; all when not given.
     """
     stop = len(indptr) - 1 if stop is None else stop
     part = frozen(indptr[start : stop + 1], np.int64)
     out = np.empty(int(part[-1] - part[0]), dtype=np.float32)
-    # The odds of a link *to* each node from each group: direction is that of the stored link.
-    odds = link_odds(memberships, link_table)
-    loops.link_surprise(part, frozen(indices), frozen(memberships, np.float32), odds, start, out)
+    member = frozen(memberships, np.float32)
+    loops.link_surprise(part, frozen(indices), member, frozen(odds, np.float32), start, out)
     return out
 
 

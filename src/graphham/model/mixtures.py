@@ -29,6 +29,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from graphham.kernels import mixture_loops as loops
 from graphham.system.jit import Array, frozen
@@ -178,6 +179,25 @@ def link_odds(memberships: Array, table: Array) -> Floats:
     """
     odds = np.asarray(memberships, dtype=np.float32) @ np.asarray(table, dtype=np.float32).T
     return frozen(np.maximum(odds, np.float32(_TINY)))
+
+
+def count_link_table(
+    indptr: Array, indices: Array, weights: Array | None, memberships: Array
+) -> npt.NDArray[np.float64]:
+    """Return W for memberships as they are: links between groups over what degrees explain.
+
+    Rows are the groups that stored links begin in; links may have a direction.
+    """
+    count = len(memberships)
+    pi = np.asarray(memberships, dtype=np.float32)
+    often = _relative(weights)
+    data = often if len(often) else np.ones(len(indices), dtype=np.float32)
+    links = sp.csr_matrix((data, indices, indptr), shape=(count, count))
+    counts = pi.T.astype(np.float64) @ (links @ pi)
+    out, into = counts.sum(axis=1), counts.sum(axis=0)
+    expected = np.outer(out, into) / max(float(counts.sum()), _TINY)
+    table: npt.NDArray[np.float64] = (counts + _SMOOTH) / (expected + _SMOOTH)
+    return table
 
 
 def merge_groups(memberships: Floats, parent: Array) -> Floats:
