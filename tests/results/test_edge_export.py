@@ -49,7 +49,7 @@ def test_attentions_are_those_of_each_node(fitted, tmp_path: Path, monkeypatch) 
     for name in names:
         np.testing.assert_allclose(parts[name].to_numpy(), whole[name].to_numpy(), atol=1e-6)
     encoder = Encoder.from_run(run)
-    inputs = encoder.features.apply(graph, None)
+    inputs = encoder.inputs_of(graph, graph.ids)
     table = pl.from_arrow(parts)
     for row in (0, 7, 149):
         shown = table.filter(pl.col("source") == graph.ids[row])

@@ -21,8 +21,9 @@ KEPT, RANGES = 3, 3
 # Products of this many rows stay far inside what a float64 can hold; a logarithm for each would
 # cost more than everything else together.
 _TOGETHER = 12
-# Below this part of a node's membership a group is left out of what the node says.
-_FAINT = np.float32(1e-4)
+# Groups with less than this part of a node's membership speak together, as an average group: the
+# odds that a link table gives to one are 1.
+_FAINT = np.float32(1e-3)
 _LEAST = np.float32(1e-12)
 
 
@@ -55,8 +56,12 @@ def _without(j: Any, odds: Array, single: Array, pairs: Array, mass: Array, out:
 def _speak(membership: Array, table: Array, out: Array) -> None:
     """Write the odds of a link to a node of this membership from each group."""
     width = len(membership)
+    faint = _LEAST
     for k in range(width):
-        out[k] = _LEAST
+        if membership[k] <= _FAINT:
+            faint += membership[k]
+    for k in range(width):
+        out[k] = faint
     for k in range(width):
         part = membership[k]
         if part > _FAINT:

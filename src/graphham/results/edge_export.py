@@ -144,8 +144,7 @@ class _Attention:
         from graphham.results.encoder import Encoder
 
         encoder = Encoder.from_run(run)
-        rows = np.arange(graph.num_nodes) if encoder.features.is_structural else None
-        return cls(encoder, encoder.features.apply(graph, rows), graph)
+        return cls(encoder, encoder.inputs_of(graph, graph.ids), graph)
 
     @property
     def names(self) -> list[str]:
