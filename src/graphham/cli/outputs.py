@@ -150,7 +150,7 @@ def export(
         typer.Option(
             "--graph",
             metavar="GRAPH",
-            help="The graph, for graphml and pyg, where the run does not hold it.",
+            help="The graph, for graphml, pyg and edges, where the run does not hold it.",
         ),
     ] = None,
     options: GraphOptions = NO_OPTIONS,
@@ -160,6 +160,7 @@ def export(
     Examples:
       graphham export runs/cora --format word2vec --out cora.txt
       graphham export runs/cora --format graphml --out cora.graphml
+      graphham export runs/cora --format edges --out links.parquet
     """
     path = Path(out)
     chosen = form or format_of(path)

@@ -21,8 +21,9 @@ KEPT, RANGES = 3, 3
 # Products of this many rows stay far inside what a float64 can hold; a logarithm for each would
 # cost more than everything else together.
 _TOGETHER = 12
-# Below this part of a node's membership a group is left out of what the node says.
-_FAINT = np.float32(1e-4)
+# Groups with less than this part of a node's membership speak together, as an average group: the
+# odds that a link table gives to one are 1.
+_FAINT = np.float32(1e-3)
 _LEAST = np.float32(1e-12)
 
 
@@ -51,6 +52,23 @@ def _without(j: Any, odds: Array, single: Array, pairs: Array, mass: Array, out:
         out[k] *= share
 
 
+@inlined
+def _speak(membership: Array, table: Array, out: Array) -> None:
+    """Write the odds of a link to a node of this membership from each group."""
+    width = len(membership)
+    faint = _LEAST
+    for k in range(width):
+        if membership[k] <= _FAINT:
+            faint += membership[k]
+    for k in range(width):
+        out[k] = faint
+    for k in range(width):
+        part = membership[k]
+        if part > _FAINT:
+            for m in range(width):
+                out[m] += part * table[k, m]
+
+
 @jit
 def weigh_pairs(
     indptr: Array,
@@ -62,7 +80,6 @@ def weigh_pairs(
     pairs: Array,
     mass: Array,
     features: Array,
-    draws: Array,
     prior: Array,
     mixed_share: float,
     steps: Array,
@@ -75,7 +92,7 @@ def weigh_pairs(
     next_pairs: Array,
     next_mass: Array,
     mixed: Array,
-    between: Array,
+    second_share: Array,
 ) -> None:
     """Write the posterior of the rows ``start`` to ``stop`` over one group or a pair of groups.
 
@@ -88,8 +105,8 @@ def weigh_pairs(
         single: ``(n, K)`` what every node keeps of its posterior beside pairs.
         pairs: ``(n, KEPT, 2)`` the pairs that it keeps.
         mass: ``(n, KEPT, RANGES, 2)`` probability and mean second share of each range of each.
-        features: ``(n, K)`` log likelihoods of the nodes' own features; no rows for none.
-        draws: ``(n,)`` as how many independent draws a node's features count.
+        features: ``(n, K)`` log likelihoods of the nodes' own features, taken as one draw from one
+            of the two groups; no rows for none.
         prior: ``(K,)`` positive shares of the groups, float64.
         mixed_share: Prior probability of a pair.
         steps: Second shares that a candidate pair is tried with, ascending.
@@ -102,7 +119,7 @@ def weigh_pairs(
         next_pairs: Output like ``pairs``.
         next_mass: Output like ``mass``.
         mixed: ``(levels, n)`` float32 output, probability that a node is in two groups.
-        between: ``(levels, n)`` float32 output, expected twice the second share.
+        second_share: ``(levels, n)`` float32 output, expected share of the second group.
     """
     width, num_levels, num_steps = odds.shape[1], len(ancestors), len(steps)
     leads = min(CANDIDATES, width) if width > 1 else 0
@@ -113,6 +130,7 @@ def weigh_pairs(
     heard = np.empty((longest, width), dtype=np.float32)
     often = np.empty(longest, dtype=np.float32)
     said = np.empty(width, dtype=np.float32)
+    asked = np.empty(width, dtype=np.float32)
     log_prior = np.log(prior)
     pure, product = np.empty(width), np.empty(width)
     lead = np.empty(max(leads, 1), dtype=np.int64)
@@ -139,14 +157,11 @@ def weigh_pairs(
             j = indices[e]
             if j == i:
                 continue
-            _without(j, odds[i], single, pairs, mass, said)
-            for k in range(width):
-                heard[count, k] = _LEAST
-            for k in range(width):
-                if said[k] > _FAINT:
-                    part = said[k]
-                    for m in range(width):
-                        heard[count, m] += part * table[k, m]
+            # It heard this node without itself, so that is what has to be taken out of it.
+            _without(i, odds[j], single, pairs, mass, said)
+            _speak(said, table, asked)
+            _without(j, asked, single, pairs, mass, said)
+            _speak(said, table, heard[count])
             if is_weighted:
                 often[count] = weights[e]
             count += 1
@@ -183,10 +198,10 @@ def weigh_pairs(
                 product[b] = 1.0
                 is_second[b] = b == a
                 if has_features:
-                    one, two = features[i, a] / draws[i], features[i, b] / draws[i]
+                    one, two = features[i, a], features[i, b]
                     top = max(one, two)
                     both = (1.0 - middle) * math.exp(one - top) + middle * math.exp(two - top)
-                    screen[n, b] += draws[i] * (top + math.log(both))
+                    screen[n, b] += top + math.log(both)
             for x in range(count):
                 own = (1.0 - middle) * heard[x, a]
                 if is_weighted:
@@ -211,11 +226,11 @@ def weigh_pairs(
                     fine[n, c, s] = log_prior[a] + log_prior[b] - rest - log_steps
                     product_fine[c, s] = 1.0
                     if has_features:
-                        one, two = features[i, a] / draws[i], features[i, b] / draws[i]
+                        one, two = features[i, a], features[i, b]
                         top = max(one, two)
                         both = (1.0 - steps[s]) * math.exp(one - top)
                         both += steps[s] * math.exp(two - top)
-                        fine[n, c, s] += draws[i] * (top + math.log(both))
+                        fine[n, c, s] += top + math.log(both)
             for x in range(count):
                 for c in range(seconds):
                     base, more = heard[x, a], heard[x, chosen[n, c]] - heard[x, a]
@@ -272,14 +287,14 @@ def weigh_pairs(
                 for level in range(num_levels):
                     if ancestors[level, a] != ancestors[level, b]:
                         apart[level] += amount
-                        halves[level] += 2.0 * second
+                        halves[level] += second
         for k in range(width):
             share[k] /= total
             left[k] = share[k]
             memberships[i, k] = share[k]
         for level in range(num_levels):
             mixed[level, i] = min(apart[level] / total, 1.0)
-            between[level, i] = min(halves[level] / total, 1.0)
+            second_share[level, i] = min(halves[level] / total, 0.5)
         # The likeliest pairs are kept as they are, so that a listener's part can be taken out.
         for kept in range(KEPT):
             top_n, top_c, top_mass = -1, -1, 0.0
@@ -346,6 +361,7 @@ def share_links(
     """
     width = odds.shape[1]
     here, there = np.empty(width, dtype=np.float32), np.empty(width, dtype=np.float32)
+    asked_i, asked_j = np.empty(width, dtype=np.float32), np.empty(width, dtype=np.float32)
     groups = np.empty(width, dtype=np.int64)
     for i in range(len(indptr) - 1):
         for e in range(indptr[i], indptr[i + 1]):
@@ -354,6 +370,10 @@ def share_links(
                 continue
             _without(i, odds[j], single, pairs, mass, here)
             _without(j, odds[i], single, pairs, mass, there)
+            _speak(here, table, asked_j)
+            _speak(there, table, asked_i)
+            _without(i, asked_i, single, pairs, mass, here)
+            _without(j, asked_j, single, pairs, mass, there)
             used = 0
             for k in range(width):
                 if there[k] > _FAINT:

@@ -12,9 +12,13 @@ them, and its membership is the posterior mean over both possibilities,
 
 with :math:`u_j = \pi_j W` the odds of a link to neighbour j from each group, W how many times more
 links two groups have than their degrees explain, f the likelihood of the node's own features and t
-= .05, .10, ... .5 the second share. W, the shares p and the share w of mixed nodes are estimated
-anew in every round. There is no temperature: a quarter of the links elsewhere means about a
-quarter, with twelve links as with thirty.
+= .05, .10, ... .5 the second share; :math:`F_{ab}(t) = (1 - t) f_a + t f_b`. W, the shares p and
+the share w of mixed nodes are estimated anew in every round. There is no temperature: a quarter of
+the links elsewhere means about a quarter, with twelve links as with thirty.
+
+A neighbour's :math:`\pi_j` is taken without what it heard from the node itself, and a link is
+counted for W with both ends' memberships without it (belief propagation). Without that every round
+confirms the one before and w grows with the number of rounds, from .35 to .70 where .30 is true.
 """
 
 from __future__ import annotations
@@ -25,6 +29,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from graphham.kernels import mixture_loops as loops
 from graphham.system.jit import Array, frozen
@@ -33,7 +38,7 @@ Floats = npt.NDArray[np.float32]
 
 STEPS = np.arange(1, 11) * 0.05
 _MIDDLE = 0.25
-_ROUNDS = 10
+_ROUNDS = 8
 _FIRST_SHARE = 0.1
 # Never certain that nobody is mixed or everybody: the next round must be able to leave it.
 _LEAST_SHARE, _MOST_SHARE = 1e-3, 0.95
@@ -65,8 +70,10 @@ class Mixtures:
         memberships: One ``(n, K)`` float32 table a level, rows on the simplex; a level above is
             the sum over its children.
         mixed: ``(levels, n)`` probability that a node belongs to two groups of the level.
-        between: ``(levels, n)`` expected twice the second share, in [0, 1], less where there is
-            little evidence: 1 is half and half beyond doubt.
+        second_share: ``(levels, n)`` expected share of the second group, in [0, 0.5], whichever
+            group that is.
+        between: ``(levels, n)`` twice the second share times the evidence, in [0, 1]: 1 is half
+            and half beyond doubt, and a node nobody knows anything of has 0.
         evidence: ``(n,)`` in [0, 1], how much there is to go by: the nats that links and features
             carry, over those and the nats needed to name a group.
         link_table: ``(K, K)`` W: links between two groups over what degrees explain.
@@ -76,6 +83,7 @@ class Mixtures:
 
     memberships: tuple[Floats, ...]
     mixed: Floats
+    second_share: Floats
     between: Floats
     evidence: Floats
     link_table: npt.NDArray[np.float64]
@@ -90,7 +98,6 @@ def mix_memberships(
     memberships: Array,
     parents: Sequence[Array] = (),
     features: Array | None = None,
-    draws: Array | float = 1.0,
     rounds: int = _ROUNDS,
 ) -> Mixtures:
     """Turn hard memberships of a block model into calibrated mixtures.
@@ -104,9 +111,8 @@ def mix_memberships(
         memberships: ``(n, K)`` to begin with, rows on the simplex.
         parents: For each level but the last, the ``(groups,)`` parent of each of its groups.
         features: ``(n, K)`` log likelihood of each node's own features in each group, up to a
-            constant by row; ``None`` without features.
-        draws: As how many independent draws a node's features count in a mixture: one (all from
-            one of the two groups) up to the number of its words.
+            constant by row; ``None`` without features. A mixed node's features are one draw from
+            one of its groups: they say which groups, and its links say how much.
         rounds: How often memberships and link table are made from each other.
     """
     count, width = memberships.shape
@@ -115,7 +121,6 @@ def mix_memberships(
     if features is not None:
         values = np.asarray(features, dtype=np.float32)
         said = frozen(values - values.max(axis=1, keepdims=True))
-    pieces = frozen(np.broadcast_to(np.asarray(draws, dtype=np.float64), (count,)))
     ancestors = frozen(_ancestors(parents, width))
     degrees = np.empty(count)
     loops.add_over_links(*links, np.ones(count), degrees)
@@ -128,7 +133,7 @@ def mix_memberships(
     table = _link_table(links, kept, pi, np.ones((width, width)), degrees)
     share = _FIRST_SHARE
     mixed = np.zeros((len(ancestors), count), dtype=np.float32)
-    between = np.zeros_like(mixed)
+    second = np.zeros_like(mixed)
     prior = _prior(pi)
     for _ in range(rounds):
         prior = _prior(pi)
@@ -140,7 +145,6 @@ def mix_memberships(
             frozen(table, np.float32),
             *kept,
             said,
-            pieces,
             prior,
             share,
             STEPS,
@@ -151,7 +155,7 @@ def mix_memberships(
             new,
             *said_next,
             mixed,
-            between,
+            second,
         )
         moved = float(np.abs(new - pi).sum(dtype=np.float64)) / max(count, 1)
         pi, kept = new, _Kept(*(frozen(part) for part in said_next))
@@ -162,12 +166,10 @@ def mix_memberships(
         if moved < _STILL:
             break
     evidence = _evidence(links, link_odds(pi, table), said, prior)
-    levels = [pi]
-    for parent in parents:
-        levels.append(merge_groups(levels[-1], parent))
-    if width == 1:
-        share = 0.0
-    return Mixtures(tuple(levels), mixed, between * evidence, evidence, table, prior, share)
+    share = share if width > 1 else 0.0
+    return Mixtures(
+        _levels(pi, parents), mixed, second, 2 * second * evidence, evidence, table, prior, share
+    )
 
 
 def link_odds(memberships: Array, table: Array) -> Floats:
@@ -179,6 +181,25 @@ def link_odds(memberships: Array, table: Array) -> Floats:
     return frozen(np.maximum(odds, np.float32(_TINY)))
 
 
+def count_link_table(
+    indptr: Array, indices: Array, weights: Array | None, memberships: Array
+) -> npt.NDArray[np.float64]:
+    """Return W for memberships as they are: links between groups over what degrees explain.
+
+    Rows are the groups that stored links begin in; links may have a direction.
+    """
+    count = len(memberships)
+    pi = np.asarray(memberships, dtype=np.float32)
+    often = _relative(weights)
+    data = often if len(often) else np.ones(len(indices), dtype=np.float32)
+    links = sp.csr_matrix((data, indices, indptr), shape=(count, count))
+    counts = pi.T.astype(np.float64) @ (links @ pi)
+    out, into = counts.sum(axis=1), counts.sum(axis=0)
+    expected = np.outer(out, into) / max(float(counts.sum()), _TINY)
+    table: npt.NDArray[np.float64] = (counts + _SMOOTH) / (expected + _SMOOTH)
+    return table
+
+
 def merge_groups(memberships: Floats, parent: Array) -> Floats:
     """Return the memberships of the level above: sums over the children."""
     parent = np.asarray(parent, dtype=np.int64)
@@ -186,6 +207,13 @@ def merge_groups(memberships: Floats, parent: Array) -> Floats:
     into[np.arange(len(parent)), parent] = 1.0
     merged: Floats = memberships @ into
     return merged
+
+
+def _levels(pi: Floats, parents: Sequence[Array]) -> tuple[Floats, ...]:
+    levels = [pi]
+    for parent in parents:
+        levels.append(merge_groups(levels[-1], parent))
+    return tuple(levels)
 
 
 def _ancestors(parents: Sequence[Array], width: int) -> npt.NDArray[np.int64]:

@@ -53,13 +53,14 @@ def export_run(run: Run, out: str | Path, format: str, graph: Graph | None = Non
     * ``word2vec``: the text format; blanks in ids become underscores.
     * ``graphml``: nodes with their groups, names of groups, labels and titles, and the edges.
     * ``pyg``: a ``.npz`` file for PyTorch Geometric, see :func:`pyg_arrays`.
+    * ``edges``: a Parquet table of links, see :func:`graphham.results.edge_export.write_edges`.
 
     Args:
         run: The opened run.
         out: The file to write; it must not exist.
-        format: One of ``parquet, csv, word2vec, graphml, pyg``.
-        graph: The graph of the run, for ``graphml`` and ``pyg``; the one the run holds when not
-            given.
+        format: One of ``parquet, csv, word2vec, graphml, pyg, edges``.
+        graph: The graph of the run, for ``graphml``, ``pyg`` and ``edges``; the one the run holds
+            when not given.
     """
     chosen = find_format(format)
     if chosen.needs_graph:

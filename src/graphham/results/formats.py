@@ -46,6 +46,8 @@ FORMATS = {
     "word2vec": Format("export:write_word2vec", (".txt", ".vec")),
     "graphml": Format("export:write_graphml", (".graphml",), needs_graph=True),
     "pyg": Format("export:write_pyg", (".npz",), needs_graph=True),
+    # Parquet too, so that only --format can ask for it.
+    "edges": Format("edge_export:write_edges", (), needs_graph=True),
 }
 
 
