@@ -280,19 +280,46 @@ class UpperLevel:
 
 
 def upper_gain(tables: GroupTables, parents: Codes) -> float:
-    """Return what a level above the groups saves on the table of links and on the group means."""
+    """Return what a level above the groups explains of their links to each other and their means.
+
+    Log-odds of links between different groups are compared with their mean over each two parents.
+    Links inside groups do not count: they are there with or without parents, and wherever groups
+    hold together they would make any parents look good.
+    """
     count, upper = tables.count, int(parents.max()) + 1
     held = np.zeros((upper, count))
     held[parents, np.arange(count)] = 1.0
-    links, sizes = held @ tables.links @ held.T, held.sum(1)
-    num_links = float(tables.links.sum()) / 2
-    pairs = sizes[:, None] * sizes[None, :]
-    np.fill_diagonal(pairs, sizes * (sizes + 1) / 2)
-    counts = links.copy()
-    np.fill_diagonal(counts, links.diagonal() / 2)
-    cells = np.triu(log_multiset(pairs, counts)).sum()
-    saved = table_cost(count, num_links) - table_cost(upper, num_links) - float(cells)
-    return max(saved, 0.0) + _mean_gain(tables, held) - partition_cost(sizes)
+    odds, sizes = between_odds(tables.links), held.sum(1)
+    pairs = np.triu(sizes[:, None] * sizes[None, :])
+    np.fill_diagonal(pairs, sizes * (sizes - 1) / 2)
+    sums = np.triu(held @ odds @ held.T)
+    np.fill_diagonal(sums, sums.diagonal() / 2)
+    within = (odds**2).sum() / 2 - _explained(pairs, sums).sum()
+    saved = _odds_gain(within, odds, int((pairs > 0).sum()))
+    return max(float(saved), 0.0) + _mean_gain(tables, held) - partition_cost(sizes)
+
+
+def between_odds(links: Table) -> Table:
+    """Return log-odds of links between different groups about their mean; 0 inside groups."""
+    rows = links.sum(1)
+    expected = rows[:, None] * rows[None, :] / max(rows.sum(), 1e-12)
+    odds = np.log((links + 1.0) / (expected + 1.0))
+    np.fill_diagonal(odds, 0.0)
+    odds -= odds.sum() / (len(odds) * (len(odds) - 1))
+    np.fill_diagonal(odds, 0.0)
+    return np.asarray(odds)
+
+
+def _odds_gain(within: Any, odds: Table, blocks: int) -> Any:
+    cells = len(odds) * (len(odds) - 1) / 2
+    total = float((odds**2).sum()) / 2 + 1e-12
+    ratio = np.log(total / np.maximum(within, 1e-6 * total))
+    return cells / 2 * ratio - (blocks - 1) / 2 * np.log(cells)
+
+
+def _explained(pairs: Any, sums: Any) -> Any:
+    """Return the squares that the mean of a block of cells explains."""
+    return sums**2 / np.maximum(pairs, 1e-12) * (pairs > 0)
 
 
 def _mean_gain(tables: GroupTables, held: Table) -> float:
@@ -333,21 +360,30 @@ def _group_points(tables: GroupTables) -> Table:
 def find_upper_level(tables: GroupTables) -> UpperLevel | None:
     """Return the best level above some groups, or ``None`` where none pays for itself.
 
-    Groups are joined greedily as nodes are; the best number of parents, at most half the number of
-    groups, is then improved by moving single groups.
+    Groups are joined greedily as nodes are, once by links and group means and once by links alone;
+    the best number of parents, at most half the number of groups, is then improved by moving
+    single groups.
     """
-    count = tables.count
-    if count < 4:
+    if tables.count < 4:
         return None
-    points, ones = _group_points(tables), np.ones(count)
-    squares = (points**2).sum(0)
-    graph = GroupTables(tables.links, ones, points, ones, squares, 0.0, np.zeros((count, count)))
-    joined = _JoinedRows([np.ones((count, count)), tables.links], log_multiset)
+    best = _upper_path(tables, np.zeros((tables.count, 0)))
+    points = _group_points(tables)
+    if points.shape[1]:
+        best = max(best, _upper_path(tables, points), key=lambda level: level.gain)
+    return _improved(tables, best) if best.gain > 0 else None
+
+
+def _upper_path(tables: GroupTables, points: Table) -> UpperLevel:
+    """Join groups greedily and return the best level on the way; gain 0 where there is none."""
+    count, odds = tables.count, between_odds(tables.links)
+    ones, squares = np.ones(count), (points**2).sum(0)
+    graph = GroupTables(odds, ones, points, ones, squares, 0.0, np.zeros((count, count)))
+    joined = _JoinedRows([np.ones((count, count)), odds], _explained)
     width = _width(points) if points.shape[1] else 0.0
     parents = np.arange(count, dtype=np.int32)
     best = UpperLevel(parents, 0.0)
     while graph.count > 2:
-        change = _upper_changes(graph, joined, width)
+        change = _upper_changes(graph, odds, joined, width)
         change[np.tril_indices(graph.count)] = -np.inf
         first, second = divmod(int(change.argmax()), graph.count)
         parents = np.where(parents == second, first, parents)
@@ -357,28 +393,28 @@ def find_upper_level(tables: GroupTables) -> UpperLevel | None:
         saved = upper_gain(tables, parents) if graph.count <= count // 2 else 0.0
         if saved > best.gain:
             best = UpperLevel(parents, saved)
-    return _improved(tables, best) if best.gain > 0 else None
+    return best
 
 
-def _upper_changes(graph: GroupTables, joined: _JoinedRows, width: float) -> Table:
-    """Return how the gain of an upper level changes by every join of two parents."""
-    links, sizes = graph.links, graph.sizes
-    own = links.diagonal() / 2
-    change = -joined.other_columns()
+def _upper_changes(graph: GroupTables, odds: Table, joined: _JoinedRows, width: float) -> Table:
+    """Return the gain of an upper level after every join, up to what all have in common."""
+    sums, sizes = graph.links, graph.sizes
+    pairs, own = sizes[:, None] * sizes[None, :], sums.diagonal() / 2
     held = sizes[:, None] + sizes[None, :]
-    change -= log_multiset(held * (held + 1) / 2, own[:, None] + own[None, :] + links)
-    alone = log_multiset(sizes * (sizes + 1) / 2, own)
-    change += alone[:, None] + alone[None, :]
-    change += log_multiset(sizes[:, None] * sizes[None, :], links)
+    alone, between = _explained(sizes * (sizes - 1) / 2, own), _explained(pairs, sums)
+    now = np.triu(between, 1).sum() + alone.sum()
+    explained = now + joined.other_columns() - alone[:, None] - alone[None, :] - between
+    explained += _explained(held * (held - 1) / 2, own[:, None] + own[None, :] + sums)
+    within = (odds**2).sum() / 2 - explained
+    change = _odds_gain(within, odds, graph.count * (graph.count - 1) // 2)
     alone = gammaln(sizes + 1.0)
     change += gammaln(held + 1.0) - alone[:, None] - alone[None, :]
     if width:
         means = graph.sums / sizes[:, None]
-        weight = sizes[:, None] * sizes[None, :] / held
-        apart = ((means[:, None] - means[None, :]) ** 2).sum(2) * weight
-        within, squares = float(_within(graph).sum()), float(graph.squares.sum())
+        apart = ((means[:, None] - means[None, :]) ** 2).sum(2) * pairs / held
+        inside, squares = float(_within(graph).sum()), float(graph.squares.sum())
         count = int(sizes.sum())
-        change += _scatter_gain(within + apart, squares, width, count, graph.count - 1)
+        change += _scatter_gain(inside + apart, squares, width, count, graph.count - 1)
     return np.asarray(change)
 
 

@@ -26,7 +26,9 @@ from graphham.model.description_length import (
     feature_gains,
     find_upper_level,
     gain,
+    link_gain,
     merge_path,
+    table_cost,
 )
 from graphham.model.kmeans import kmeans, nearest
 from graphham.model.spectral import leading_directions
@@ -41,8 +43,12 @@ _LARGE = 50_000  # nodes from which on fewer starts are tried
 _ROUNDS = 6  # mean-field rounds between joins
 _KEPT = 0.75  # share of the groups that joins leave before the next rounds
 _WIDTH = 4  # groups a node may be in
+_SPLITS = 3  # times that groups are split into what is inside them
+_SPLIT_FROM = 4  # times the mean size of a start group from which on a group is split
+_FEW = 24  # groups to start with where splits do the rest
 _SPAN = 8192  # nodes handled at once
 _AGREE = 0.5  # least AMI of two restarts; noise has 0.1 to 0.2, structure 0.65 and more
+_ABOVE_CHANCE = 1.2  # least gain over that of the rewired copy
 _READABLE = 24  # most groups a person reads at once
 
 
@@ -77,9 +83,10 @@ class Structure:
     path: MergePath | None = None
 
     def level(self, count: int) -> Codes:
-        """Return the groups of all nodes when ``count`` of them are left on the way down."""
-        if count in self.groups:
-            return self.assignments[self.groups.index(count)]
+        """Return the groups of all nodes when ``count`` of them are left on the way down.
+
+        Whatever sizes are asked for, these levels nest in each other.
+        """
         if self.path is None or not 1 <= count <= self.groups[0]:
             raise InputError(f"{count} groups are not on the way from {self.groups} down to 1")
         return self.path.groups(count)[self.assignments[0]]
@@ -162,20 +169,23 @@ def find_structure(
     n = adjacency.shape[0]
     data = _prepare(adjacency, x)
     if n < 4 or adjacency.nnz == 0:
-        return _nothing(n)
+        return _nothing()
+    points = {"features": data.x, "averaged": f}
     most = min(most_groups or round(4 * n**0.25) + 8, n // 2)
+    search = _Search(data, points, most, derive_key(seed, "structure"))
+    best = search.best()
+    if best.tables.count < 2:
+        return _nothing(best.gain)
     if restarts is None:
         restarts = 2 if n <= _LARGE else 1
-    key = derive_key(seed, "structure")
-    fits = [_best_fit(data, f, most, derive_key(key, run)) for run in range(restarts + 1)]
-    order = np.argsort([-fit.gain for fit in fits], kind="stable")
-    best = fits[order[0]]
-    if best.tables.count < 2:
-        return _nothing(n, best.gain)
-    rewired = _rewired(data, numpy_generator(derive_key(key, "rewired")))
-    chance = _best_fit(rewired, None, most, derive_key(key, "chance")).gain
-    others = [fits[i].codes for i in order[1:]]
-    return _describe(data, best, others, chance)
+    fits = [search.again(run) for run in range(restarts)]
+    fits.sort(key=lambda fit: -fit.gain)
+    if fits and fits[0].gain > best.gain:
+        best, fits[0] = fits[0], best
+    rewired = _rewired(data, numpy_generator(derive_key(seed, "rewired")))
+    kinds = {} if n > _LARGE else {"features": data.x}
+    chance = _Search(rewired, kinds, most, derive_key(seed, "chance")).best(splits=0).gain
+    return _describe(data, best, [fit.codes for fit in fits], chance)
 
 
 def _prepare(adjacency: sp.csr_matrix, x: Floats | None) -> _Data:
@@ -221,23 +231,19 @@ def _rewired(data: _Data, generator: np.random.Generator) -> _Data:
     return _Data(adjacency, degrees, data.x, data.seen, data.squares)
 
 
-def _starts(data: _Data, f: Floats | None, most: int, key: Any) -> Iterator[Codes]:
-    """Yield starting groups: from the links, from the features, from the averaged features."""
-    yield _clustered(_spectral(data, derive_key(key, "vectors")), most, derive_key(key, "links"))
-    if data.x.shape[1]:
-        yield _clustered(data.x, most, derive_key(key, "features"))
-    if f is not None and f.shape[1]:
-        yield _clustered(np.asarray(f, dtype=np.float32), most, derive_key(key, "averaged"))
+def _spectral(data: _Data, key: Any, power: int = 1) -> Floats:
+    """Return unit rows of the eigenvectors of largest absolute value, heterophily included.
 
-
-def _spectral(data: _Data, key: Any) -> Floats:
-    """Return unit rows of the eigenvectors of largest absolute value, heterophily included."""
+    Odd powers of the matrix have the same eigenvectors, further apart.
+    """
     n = data.num_nodes
     # The mean degree on top keeps crumbs and leaves from having eigenvectors of their own.
     root = 1 / np.sqrt(data.degrees + data.degrees.mean())
 
     def multiply(v: Floats) -> Any:
-        return (data.adjacency @ (v * root[:, None])) * root[:, None]
+        for _ in range(power):
+            v = (data.adjacency @ (v * root[:, None])) * root[:, None]
+        return v
 
     vectors = leading_directions(multiply, multiply, (n, n), _EIGENVECTORS, key)
     vectors = vectors * np.linalg.norm(multiply(vectors), axis=0)
@@ -256,15 +262,107 @@ def _clustered(points: Floats, count: int, key: Any) -> Codes:
     return kmeans(points, count, key, starts=1, rounds=20)[1].astype(np.int32)
 
 
-def _best_fit(data: _Data, f: Floats | None, most: int, key: Any) -> _Fit:
-    """Return the fit with the largest gain over all kinds of starts."""
-    best: _Fit | None = None
-    for codes in _starts(data, f, most, key):
-        fit = _fit_from(data, codes)
-        if best is None or fit.gain > best.gain:
-            best = fit
-    assert best is not None
-    return _without_mixed(data, best)
+class _Search:
+    """Looks for the groups with the largest gain.
+
+    Args:
+        data: The graph.
+        points: What groups may start from besides links, by name.
+        most: Number of groups to start with.
+        key: Decides every random choice.
+    """
+
+    def __init__(self, data: _Data, points: dict[str, Floats | None], most: int, key: Any) -> None:
+        self.data, self.points, self.most, self.key = data, points, most, key
+        self.is_large = data.num_nodes > _LARGE
+        # Splits find what lies inside a group of a large graph at a fraction of the cost.
+        self.count = min(most, _FEW) if self.is_large else most
+        self.vectors: Floats | None = None
+        self.kind, self.coarse = "links", np.zeros(data.num_nodes, dtype=np.int32)
+
+    def best(self, splits: int = _SPLITS) -> _Fit:
+        """Return the best fit over all kinds of starts, split where that gains.
+
+        A start whose groups say nothing about links is left: features alone have clusters too.
+        """
+        best = self.fit("links", 0)
+        for kind, points in self.points.items():
+            if points is None or not points.shape[1] or (self.is_large and _rank(best)[0]):
+                continue
+            fit = self.fit(kind, 0)
+            if _rank(fit) > _rank(best):
+                best, self.kind = fit, kind
+        self.coarse = best.codes
+        return self.refined(best, splits, derive_key(self.key, "refine"))
+
+    def again(self, run: int) -> _Fit:
+        """Return a fit from another start of the kind that was best.
+
+        A large graph is only split anew: its upper groups are many links strong.
+        """
+        key = derive_key(self.key, "again", run)
+        if self.is_large and _rank(self.again_from())[0]:
+            return self.refined(self.again_from(), _SPLITS, key)
+        return self.refined(self.fit(self.kind, run + 1), _SPLITS, key)
+
+    def again_from(self) -> _Fit:
+        """Return the groups of the first search before any split."""
+        held = _in_one(self.coarse)
+        tables = _group_tables(self.data, held)
+        return _Fit(held, tables, gain(tables))
+
+    def fit(self, kind: str, run: int) -> _Fit:
+        """Fit groups that start from one kind of points."""
+        if kind == "links" and self.vectors is None:
+            self.vectors = _spectral(self.data, derive_key(self.key, "vectors"))
+        points = self.vectors if kind == "links" else self.points[kind]
+        assert points is not None
+        codes = _clustered(points, self.count, derive_key(self.key, kind, run))
+        return _fit_from(self.data, codes)
+
+    def refined(self, fit: _Fit, splits: int, key: Any) -> _Fit:
+        """Split groups while that gains, then drop those made of mixed nodes."""
+        for depth in range(splits):
+            finer = _split(self.data, fit.codes, self.most, derive_key(key, depth))
+            if finer is None:
+                break
+            split = _fit_from(self.data, finer)
+            if split.gain <= fit.gain:
+                break
+            fit = split
+        return _without_mixed(self.data, fit)
+
+
+def _rank(fit: _Fit) -> tuple[bool, float]:
+    return _link_evidence(fit.tables) > 0, fit.gain
+
+
+def _link_evidence(tables: GroupTables) -> float:
+    """Return what the groups save on links, their table paid for."""
+    return link_gain(tables.links) - table_cost(tables.count, float(tables.links.sum()) / 2)
+
+
+def _split(data: _Data, codes: Codes, most: int, key: Any) -> Codes | None:
+    """Return finer groups: what is found inside large groups by the links inside them alone.
+
+    Small groups of a large graph are drowned by the noise of all its links; inside the group above
+    them they stand out. ``None`` where nothing is large or nothing is inside.
+    """
+    finer, total = np.zeros(len(codes), dtype=np.int32), 0
+    count = int(codes.max()) + 1
+    for group in range(count):
+        rows = np.flatnonzero(codes == group)
+        inside = np.zeros(len(rows), dtype=np.int32)
+        if len(rows) > _SPLIT_FROM * len(codes) / most:
+            links = data.adjacency[rows][:, rows]
+            if links.nnz:
+                part = _prepare(links, data.x[rows])
+                vectors = _spectral(part, derive_key(key, group, "vectors"), 3)
+                start = round(2 * len(rows) ** 0.25) + 4
+                inside = _fit_from(part, _clustered(vectors, start, derive_key(key, group))).codes
+        finer[rows] = total + inside
+        total += int(inside.max(initial=0)) + 1
+    return finer if total > count else None
 
 
 def _fit_from(data: _Data, codes: Codes) -> _Fit:
@@ -404,10 +502,12 @@ def _without_mixed(data: _Data, fit: _Fit) -> _Fit:
     while (count := held.count) > 1:
         rates = _rates(_group_tables(data, held))
         lost = _mixture_loss(data, held, rates)
-        worst = int(lost.argmin())
-        if lost[worst] >= count / 2 * np.log(num_links) + np.log(data.num_nodes) / 2:
+        idle = lost < count / 2 * np.log(num_links) + np.log(data.num_nodes) / 2
+        if not idle.any():
             break
-        held = _updated(data, held, rates, np.delete(np.arange(count), worst))
+        # Two groups that stand in for each other must not both go: half of the idle ones at most.
+        order = np.argsort(lost, kind="stable")[: max(1, int(idle.sum()) // 2)]
+        held = _updated(data, held, rates, np.setdiff1d(np.arange(count), order))
         held = _fit_rounds(data, held, 3)
     if held is fit.held:
         return fit
@@ -489,16 +589,21 @@ def _add_links(
     indptr: Array, indices: Array, weights: Array, groups: Array, shares: Array, table: Array
 ) -> None:
     """Add every link to the cells of its ends' groups."""
+    around = np.zeros(len(table), dtype=np.float32)
     for i in range(len(groups)):
+        around[:] = 0
         for at in range(indptr[i], indptr[i + 1]):
             j = indices[at]
-            for a in range(groups.shape[1]):
-                if shares[i, a] == 0:
+            for b in range(groups.shape[1]):
+                if shares[j, b] == 0:
                     break
-                for b in range(groups.shape[1]):
-                    if shares[j, b] == 0:
-                        break
-                    table[groups[i, a], groups[j, b]] += weights[at] * shares[i, a] * shares[j, b]
+                around[groups[j, b]] += weights[at] * shares[j, b]
+        for a in range(groups.shape[1]):
+            if shares[i, a] == 0:
+                break
+            row, share = table[groups[i, a]], shares[i, a]
+            for k in range(len(around)):
+                row[k] += share * around[k]
 
 
 @jit
@@ -591,7 +696,7 @@ def _regroup(groups: Array, shares: Array, parents: Array) -> None:
             groups[i, a], shares[i, a] = 0, np.float32(0.0)
 
 
-def _nothing(n: int, reached: float = 0.0) -> Structure:
+def _nothing(reached: float = 0.0) -> Structure:
     curve = [{"groups": 1, "gain": reached}]
     return Structure(False, (), [], [], curve, (), reached, 0.0, 1.0, np.zeros(0))
 
@@ -609,20 +714,42 @@ def _describe(data: _Data, best: _Fit, others: list[Codes], chance: float) -> St
     agreement = float(np.mean([adjusted_mutual_info_score(codes, o) for o in others] or [1.0]))
     stability = np.mean([_jaccard(codes, other) for other in others] or [np.ones(groups[0])], 0)
     curve = [{"groups": count + 1, "gain": float(value)} for count, value in enumerate(path.gains)]
-    found = best.gain > 0 and best.gain > 1.05 * max(chance, 0.0) and agreement >= _AGREE
+    found = (
+        best.gain > 0
+        and _link_evidence(best.tables) > 0
+        and best.gain > _ABOVE_CHANCE * chance
+        and agreement >= _AGREE
+    )
     return Structure(
         found,
         tuple(groups) if found else (),
         assignments if found else [],
         parents if found else [],
         curve,
-        tuple(groups) if found else (),
+        _readable(path, groups) if found else (),
         best.gain,
         chance,
         agreement,
         stability,
         path,
     )
+
+
+def _readable(path: MergePath, groups: list[int]) -> tuple[int, ...]:
+    """Return numbers of groups a person can read, fine to coarse.
+
+    The finest level where it is small, else the fewest groups that keep nine tenths of the gain, at
+    most two dozen; then the levels above, or what keeps half of the gain where there are none and
+    the finest has many.
+    """
+    finest = groups[0]
+    if finest > _READABLE:
+        enough = int(np.argmax(path.gains >= 0.9 * path.gains.max())) + 1
+        finest = min(enough, _READABLE)
+    above = [count for count in groups[1:] if count <= finest // 2]
+    if not above and finest > _READABLE // 2:
+        above = [int(np.argmax(path.gains >= 0.5 * path.gains.max())) + 1]
+    return (finest, *above)
 
 
 def _jaccard(codes: Codes, other: Codes) -> npt.NDArray[np.float64]:
