@@ -82,7 +82,7 @@ def feature_gains(tables: GroupTables) -> Table:
     n = tables.seen.sum()
     if n < 2 or not tables.sums.shape[1]:
         return np.zeros(tables.sums.shape[1])
-    return _gated(_within(tables), tables.squares, n, tables.count)
+    return np.asarray(_gated(_within(tables), tables.squares, n, tables.count))
 
 
 def gain(tables: GroupTables) -> float:
@@ -243,7 +243,7 @@ def _join_changes(tables: GroupTables, joined: _JoinedRows) -> Table:
     alone = gammaln(sizes + 1.0)
     change += gammaln(sizes[:, None] + sizes[None, :] + 1.0) - alone[:, None] - alone[None, :]
     change -= tables.shared
-    return change + _feature_changes(tables)
+    return np.asarray(change + _feature_changes(tables))
 
 
 def _feature_changes(tables: GroupTables) -> Any:

@@ -183,7 +183,7 @@ def find_structure(
     if fits and fits[0].gain > best.gain:
         best, fits[0] = fits[0], best
     rewired = _rewired(data, numpy_generator(derive_key(seed, "rewired")))
-    kinds = {} if n > _LARGE else {"features": data.x}
+    kinds: dict[str, Floats | None] = {} if n > _LARGE else {"features": data.x}
     chance = _Search(rewired, kinds, most, derive_key(seed, "chance")).best(splits=0).gain
     return _describe(data, best, [fit.codes for fit in fits], chance)
 
@@ -387,10 +387,10 @@ def _fit_from(data: _Data, codes: Codes) -> _Fit:
 
 def _in_one(codes: Codes) -> _Held:
     """Return memberships of nodes that are in one group each."""
-    groups, codes = np.unique(codes, return_inverse=True)
+    groups, places = np.unique(codes, return_inverse=True)
     held = np.zeros((len(codes), _WIDTH), dtype=np.int32)
     shares = np.zeros((len(codes), _WIDTH), dtype=np.float32)
-    held[:, 0], shares[:, 0] = codes, 1.0
+    held[:, 0], shares[:, 0] = places, 1.0
     return _Held(held, shares, len(groups))
 
 
