@@ -140,7 +140,9 @@ def plain_upper(links, parents):
             blocks.setdefault(pair, []).append(odds)
     cells = [value for block in blocks.values() for value in block]
     within = sum(((np.array(block) - np.mean(block)) ** 2).sum() for block in blocks.values())
-    saved = len(cells) / 2 * math.log(len(cells) * np.var(cells) / within)
+    chance = sum(1 / (links[a, b] + 1) for a in range(count) for b in range(a))
+    saved = len(cells) * np.var(cells) + chance
+    saved = len(cells) / 2 * math.log(saved / (within + chance))
     saved -= (len(blocks) - 1) / 2 * math.log(len(cells))
     inside = [int((parents == r).sum()) for r in range(upper)]
     cost = math.lgamma(count) - math.lgamma(upper) - math.lgamma(count - upper + 1)

@@ -295,7 +295,7 @@ def upper_gain(tables: GroupTables, parents: Codes) -> float:
     sums = np.triu(held @ odds @ held.T)
     np.fill_diagonal(sums, sums.diagonal() / 2)
     within = (odds**2).sum() / 2 - _explained(pairs, sums).sum()
-    saved = _odds_gain(within, odds, int((pairs > 0).sum()))
+    saved = _odds_gain(within, odds, int((pairs > 0).sum()), _chance(tables.links))
     return max(float(saved), 0.0) + _mean_gain(tables, held) - partition_cost(sizes)
 
 
@@ -310,10 +310,17 @@ def between_odds(links: Table) -> Table:
     return np.asarray(odds)
 
 
-def _odds_gain(within: Any, odds: Table, blocks: int) -> Any:
+def _chance(links: Table) -> float:
+    """Return the squares by which log-odds of counted links scatter by chance."""
+    noise = 1 / (links + 1.0)
+    return float(noise.sum() - noise.trace()) / 2
+
+
+def _odds_gain(within: Any, odds: Table, blocks: int, chance: float) -> Any:
+    # What chance scatters is counted on both sides: parents must not be made to explain it.
     cells = len(odds) * (len(odds) - 1) / 2
-    total = float((odds**2).sum()) / 2 + 1e-12
-    ratio = np.log(total / np.maximum(within, 1e-6 * total))
+    total = float((odds**2).sum()) / 2 + chance
+    ratio = np.log(total / (np.maximum(within, 0.0) + chance))
     return cells / 2 * ratio - (blocks - 1) / 2 * np.log(cells)
 
 
@@ -383,7 +390,7 @@ def _upper_path(tables: GroupTables, points: Table) -> UpperLevel:
     parents = np.arange(count, dtype=np.int32)
     best = UpperLevel(parents, 0.0)
     while graph.count > 2:
-        change = _upper_changes(graph, odds, joined, width)
+        change = _upper_changes(graph, odds, joined, width, _chance(tables.links))
         change[np.tril_indices(graph.count)] = -np.inf
         first, second = divmod(int(change.argmax()), graph.count)
         parents = np.where(parents == second, first, parents)
@@ -396,7 +403,9 @@ def _upper_path(tables: GroupTables, points: Table) -> UpperLevel:
     return best
 
 
-def _upper_changes(graph: GroupTables, odds: Table, joined: _JoinedRows, width: float) -> Table:
+def _upper_changes(
+    graph: GroupTables, odds: Table, joined: _JoinedRows, width: float, chance: float
+) -> Table:
     """Return the gain of an upper level after every join, up to what all have in common."""
     sums, sizes = graph.links, graph.sizes
     pairs, own = sizes[:, None] * sizes[None, :], sums.diagonal() / 2
@@ -406,7 +415,7 @@ def _upper_changes(graph: GroupTables, odds: Table, joined: _JoinedRows, width: 
     explained = now + joined.other_columns() - alone[:, None] - alone[None, :] - between
     explained += _explained(held * (held - 1) / 2, own[:, None] + own[None, :] + sums)
     within = (odds**2).sum() / 2 - explained
-    change = _odds_gain(within, odds, graph.count * (graph.count - 1) // 2)
+    change = _odds_gain(within, odds, graph.count * (graph.count - 1) // 2, chance)
     alone = gammaln(sizes + 1.0)
     change += gammaln(held + 1.0) - alone[:, None] - alone[None, :]
     if width:

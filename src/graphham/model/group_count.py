@@ -738,18 +738,17 @@ def _describe(data: _Data, best: _Fit, others: list[Codes], chance: float) -> St
 def _readable(path: MergePath, groups: list[int]) -> tuple[int, ...]:
     """Return numbers of groups a person can read, fine to coarse.
 
-    The finest level where it is small, else the fewest groups that keep nine tenths of the gain, at
-    most two dozen; then the levels above, or what keeps half of the gain where there are none and
-    the finest has many.
+    Levels of at most two dozen groups are shown as they are. Else the fewest groups that keep nine
+    tenths of the gain, at most two dozen, and above them the next level, or what keeps half of the
+    gain where that is missing or hardly a division.
     """
-    finest = groups[0]
-    if finest > _READABLE:
-        enough = int(np.argmax(path.gains >= 0.9 * path.gains.max())) + 1
-        finest = min(enough, _READABLE)
-    above = [count for count in groups[1:] if count <= finest // 2]
-    if not above and finest > _READABLE // 2:
-        above = [int(np.argmax(path.gains >= 0.5 * path.gains.max())) + 1]
-    return (finest, *above)
+    if groups[0] <= _READABLE:
+        return tuple(groups)
+    kept = path.gains / path.gains.max()
+    finest = min(int(np.argmax(kept >= 0.9)) + 1, _READABLE)
+    half = int(np.argmax(kept >= 0.5)) + 1
+    above = [count for count in groups[1:] if 4 <= count <= finest // 2]
+    return finest, (above[0] if above else half)
 
 
 def _jaccard(codes: Codes, other: Codes) -> npt.NDArray[np.float64]:
