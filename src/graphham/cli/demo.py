@@ -147,5 +147,7 @@ def _explanation(run: Run, graph: Graph, node: Any) -> str:
 
     result, row = run.result(), graph.ids.row(node)
     encoder = Encoder.from_run(run)
-    attention = node_attention(encoder.model, encoder.inputs_of(graph, graph.ids), graph, row)
-    return str(explain_node(result, graph, row, attention, run.groups, 4))
+    inputs = encoder.inputs_of(graph, graph.ids)
+    attention = node_attention(encoder.model, inputs, graph, row)
+    reasons = encoder.reasons(graph, inputs, row, result)
+    return str(explain_node(result, graph, row, attention, run.groups, 4, reasons))

@@ -202,8 +202,11 @@ class GraphHAM(Method):
         """
         graph = self._need_graph("explain")
         row = self.ids_.row(node)
-        attention = node_attention(self._encoder.model, self._known_inputs(graph), graph, row)
-        return explain_node(self.result_, graph, row, attention, groups_table(self.result_, graph))
+        inputs = self._known_inputs(graph)
+        attention = node_attention(self._encoder.model, inputs, graph, row)
+        reasons = self._encoder.reasons(graph, inputs, row, self.result_)
+        table = groups_table(self.result_, graph)
+        return explain_node(self.result_, graph, row, attention, table, reasons=reasons)
 
     def _run_config(self) -> dict[str, Any]:
         return self._encoder.config.to_dict()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,9 @@ from graphham.graph.ids import NodeIds
 from graphham.graph.neighborhoods import Block
 from graphham.graph.spans import SPAN
 from graphham.graph.undirected import undirected
-from graphham.model.group_map import GroupMap
+from graphham.model.block_model import link_trust
+from graphham.model.contributions import Contributions, MeanFieldRound, explain_membership
+from graphham.model.group_map import GroupMap, unit_rows
 from graphham.model.inputs import FeatureMap, NodeInputs
 from graphham.model.mixtures import Mixtures, mix_memberships
 from graphham.model.network import GraphHAMNet
@@ -135,6 +138,76 @@ class Encoder:
             return make_result(
                 self.model, graph, reading, parents, mixtures, prediction, confidence
             )
+
+    def reasons(
+        self, graph: Graph, inputs: NodeInputs, row: int, result: FitResult
+    ) -> list[Contributions]:
+        """Return per level what the log-odds of a node's group against the next are made of.
+
+        Empty where the groups are not those of a block model.
+
+        Args:
+            graph: The graph.
+            inputs: Inputs of its nodes.
+            row: The node.
+            result: What was read of the graph; says which groups are shown.
+        """
+        if self.groups is None:
+            return []
+        model = self.groups.model
+        star = self._star(graph, inputs, row)
+        out: list[Contributions] = []
+        for level, path in enumerate(model.paths()):
+            member = result.memberships[level][row].copy()
+            own = int(result.groups[level][row])
+            member[own] = -1.0
+            other = int(member.argmax()) if len(member) > 1 else own
+            parts = explain_membership(star, 0, own, other, path if level else None)
+            out.append(parts)
+        near = self._near(graph, row)[0]
+        return [replace(parts, neighbor_rows=near) for parts in out]
+
+    def _near(self, graph: Graph, row: int) -> tuple[npt.NDArray[np.int64], Any, int]:
+        """Return the other ends of a node's links, their weights, and how many go out."""
+        links = graph.adjacency()
+        leaving = links[[row]].tocoo()
+        parts = [(leaving.col, leaving.data)]
+        if graph.directed:
+            arriving = links[:, [row]].tocoo()
+            parts.append((arriving.row, arriving.data))
+        rows = np.concatenate([np.asarray(p[0], dtype=np.int64) for p in parts])
+        weights = np.concatenate([np.asarray(p[1], dtype=np.float64) for p in parts])
+        keep = rows != row
+        out = int(keep[: len(parts[0][0])].sum())
+        mean = 1.0 if graph.weights is None else float(np.mean(graph.weights, dtype=np.float64))
+        return rows[keep], weights[keep] / (mean or 1.0), out
+
+    def _star(self, graph: Graph, inputs: NodeInputs, row: int) -> MeanFieldRound:
+        """Return a node and its links as a graph of their own, the node in row 0."""
+        assert self.groups is not None
+        model = self.groups.model
+        rows, weights, out = self._near(graph, row)
+        finest = inputs.memberships[torch.from_numpy(rows), : self.groups.groups[0]].numpy()
+        table = model.tables[0].astype(np.float64)
+        # What each link says of every group: outgoing and incoming links read the table both ways.
+        said = finest @ table.T
+        said[out:] = finest[out:] @ table
+        basis = torch.from_numpy(self.groups.basis)
+        own = unit_rows(inputs.rows(np.array([row])).matmul(basis).numpy())
+        own = own * np.float32(self.groups.scale**0.5)
+        parts = [own @ v[p].T for v, p in zip(model.vectors, model.paths(), strict=True)]
+        count = len(table)
+        return MeanFieldRound(
+            indptr=np.array([0, len(rows)]),
+            indices=np.arange(1, len(rows) + 1),
+            weights=weights,
+            heard=np.concatenate([np.zeros((1, count)), said]),
+            table=np.eye(count),
+            rho=link_trust(np.array([weights.sum()], dtype=np.float32)),
+            features=parts[0],
+            parent=np.arange(count),
+            parent_features=np.sum(parts[1:], axis=0) if len(parts) > 1 else None,
+        )
 
     def _mixtures(self, graph: Graph, inputs: NodeInputs) -> Mixtures | None:
         """Return memberships as calibrated mixtures; nobody has all links of a split graph."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +17,8 @@ from graphham.system.atomic import plain
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from graphham.model.contributions import Contributions
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +55,34 @@ class NeighborView:
 
 
 @dataclass(frozen=True)
+class NeighborPart:
+    """What one link adds to the log-odds of a node's group."""
+
+    id: int | str
+    title: str | None
+    group_name: str
+    contribution: float
+
+
+@dataclass(frozen=True)
+class Reasons:
+    """Why a node is in its group and not in the next one: parts that add up to the log-odds.
+
+    ``features`` is what its own features say, ``levels_above`` what they say of the coarser groups,
+    ``links`` the sum over all its links (the strongest are listed), ``spread`` what being spread
+    over several finer groups adds; ``log_odds`` is their sum.
+    """
+
+    against: str
+    log_odds: float
+    features: float
+    levels_above: float
+    spread: float
+    links: float
+    neighbors: list[NeighborPart]
+
+
+@dataclass(frozen=True)
 class LevelView:
     """The node's place on one level and the group that competes for it.
 
@@ -71,6 +101,7 @@ class LevelView:
     second_weight: float | None
     pulled_by: list[NeighborView]
     neighbors: list[NeighborView]
+    why: Reasons | None = None
 
 
 @dataclass(frozen=True)
@@ -144,6 +175,7 @@ def explain_node(
     attention: Sequence[NodeAttention],
     groups: pa.Table,
     count: int = 6,
+    reasons: Sequence[Contributions] = (),
 ) -> Explanation:
     """Explain one node.
 
@@ -154,6 +186,7 @@ def explain_node(
         attention: One entry per layer, fine to coarse; empty if attention is not at hand.
         groups: The table of :func:`graphham.results.describe.groups_table`.
         count: How many neighbours and features to list.
+        reasons: Per level what its membership is made of; empty where the method cannot say.
     """
     if not 0 <= row < result.num_nodes:
         raise InputError(f"there is no row {row}; rows run from 0 to {result.num_nodes - 1}")
@@ -169,6 +202,12 @@ def explain_node(
             result, graph, row, level, attention[level - 1] if attention else None, table, count
         )
         for level in range(1, result.num_levels + 1)
+    ]
+    levels = [
+        view
+        if not reasons
+        else replace(view, why=_reasons(result, graph, view, part, table, count))
+        for view, part in zip(levels, reasons or levels, strict=True)
     ]
     typical = table[1, levels[0].group]["typical_features"] or []
     return Explanation(
@@ -225,6 +264,38 @@ def _read_level(
         second_weight=share(second),
         pulled_by=[n for n in around if n.group == second][:count],
         neighbors=seen[:count],
+    )
+
+
+def _reasons(
+    result: FitResult,
+    graph: Graph,
+    view: LevelView,
+    parts: Any,
+    table: dict[tuple[int, int], dict[str, Any]],
+    count: int,
+) -> Reasons | None:
+    if view.second_group is None:
+        return None
+    codes = result.groups[view.level - 1]
+    strongest = np.argsort(-np.abs(parts.neighbors), kind="stable")[:count]
+    near = [
+        NeighborPart(
+            id=result.ids[int(parts.neighbor_rows[i])],
+            title=_title(graph, int(parts.neighbor_rows[i])),
+            group_name=table[view.level, int(codes[parts.neighbor_rows[i]])]["name"],
+            contribution=float(parts.neighbors[i]),
+        )
+        for i in strongest
+    ]
+    return Reasons(
+        against=table[view.level, parts.other]["name"],
+        log_odds=parts.log_odds,
+        features=parts.prior + parts.features,
+        levels_above=parts.parent,
+        spread=parts.spread,
+        links=float(parts.neighbors.sum()),
+        neighbors=near,
     )
 
 
@@ -291,6 +362,17 @@ def _level_lines(level: LevelView) -> list[str]:
         if level.pulled_by:
             names = ", ".join(f"{_line(n.id)} ({n.weight_share:.0%})" for n in level.pulled_by)
             lines.append(f"    pulled there by {names}")
+    if level.why is not None:
+        why = level.why
+        lines.append(
+            f"    why not {why.against}: log-odds {why.log_odds:+.2f} = own features "
+            f"{why.features:+.2f}, links {why.links:+.2f}, levels above {why.levels_above:+.2f}"
+            + (f", spread over finer groups {why.spread:+.2f}" if why.spread else "")
+        )
+        lines += [
+            f"      link to {_line(n.id, 18):<18} {n.contribution:+.2f}  {n.group_name}"
+            for n in why.neighbors
+        ]
     if level.neighbors:
         lines.append("    listens to           node att.  group att.  weight")
         lines += [
