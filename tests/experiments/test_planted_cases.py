@@ -30,7 +30,7 @@ def test_planted_cases_share_edges_as_they_say(name: str) -> None:
         np.add.at(table, (fine[a], fine[b]), 1)
         table += table.T
         share = np.sort(table, axis=1)[:, -4:].sum(axis=1) / table.sum(axis=1)
-        assert (share > 0.75).all()
+        assert (share > case.partners + anywhere / 3 - 0.08).all()
     empty = float((np.asarray(graph.features) == 0).all(axis=1).mean())
     assert empty == pytest.approx(case.missing, abs=0.03)
     again = planted_graph(name, 3)[0].fingerprint()

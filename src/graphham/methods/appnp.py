@@ -1,8 +1,8 @@
 """APPNP, predict then propagate (Klicpera, Bojchevski and Guennemann, ICLR 2019).
 
 A network of one hidden layer predicts from a node's own features; its class scores ``H`` are
-spread by steps of personalised PageRank, ``Z <- (1 - alpha) Ahat Z + alpha H``. The embedding is the
-hidden layer, spread alike. The layers have no bias, as in the authors' code.
+spread by steps of personalised PageRank, ``Z <- (1 - alpha) Ahat Z + alpha H``. The embedding is
+the hidden layer, spread alike. The layers have no bias, as in the authors' code.
 
 Defaults are those of the paper: 64 hidden units, ten steps, alpha 0.1, dropout 0.5 on features,
 hidden states and, anew in each step, the entries of ``Ahat``; an L2 penalty of 5e-3 on the first
