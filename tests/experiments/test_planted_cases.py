@@ -11,6 +11,7 @@ DRAWN = {
     "rewired": "dbd64986fd74f64b46567abd5e5c88c8",
     "missing_features": "aaf9fa71ff244046f1a0f6c8e1b6576e",
     "heterophilous": "c75d269cf63c5196ba2168dfb2749276",
+    "partners": "d97dbd8350f17ecb9eca014a7c5891fa",
 }
 
 
