@@ -53,12 +53,14 @@ class LabelPropagation(Method):
         assert graph.labels is not None
         training, validation = split_rows(request, self.seed)
         known = label_targets(graph.labels, training)
-        start = np.zeros((graph.num_nodes, known.shape[1]))
-        start[training] = known
+        start = np.zeros((graph.num_nodes, known.shape[1] + 1))
+        start[training, :-1] = known
+        start[training, -1] = 1.0
         spread = propagated(graph, start, self.alpha, self.steps)
-        total = spread.sum(1, keepdims=True)
-        shares = known.sum(0) / max(known.sum(), 1.0)
-        scores = np.where(total > 0, spread / np.where(total > 0, total, 1.0), shares)
+        # The last column is how much was heard at all; the rest of it, which share has each class.
+        heard = spread[:, -1:]
+        shares = spread[:, :-1] / np.where(heard > 0, heard, 1.0)
+        scores = np.where(heard > 0, shares, known.mean(0))
         self.class_scores_ = scores.astype(np.float32)
         if len(validation):
             self.validation_ = label_score(self.class_scores_, graph.labels, validation)
