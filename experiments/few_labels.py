@@ -256,7 +256,12 @@ def tables(
         for entry in entries
     )
     columns = (Column("method", "method"), *heads.values(), Column("seconds", "CPU-s", "seconds"))
-    note = f"Accuracy, mean and standard error over {len(draws)} draws of labels."
+    counts = sorted({len(found) for found in scores.values() if found})
+    finished = " to ".join(str(n) for n in dict.fromkeys(counts[:1] + counts[-1:])) or "0"
+    note = (
+        f"Accuracy, mean and standard error over the draws that are finished, {finished} of "
+        f"{len(draws)} in a column; a mean without an error is one draw."
+    )
     first = Table("Few labels: accuracy", columns, rows, (note,), "means")
     second = _differences(scores, entries, conditions, heads, reference)
     return [first] if second is None else [first, second]
@@ -308,8 +313,9 @@ def _mean_error(values: Mapping[int, float]) -> Spread | float | None:
     if not values:
         return None
     held = np.array(list(values.values()))
-    error = float(held.std(ddof=1) / np.sqrt(len(held))) if len(held) > 1 else 0.0
-    return Spread(float(held.mean()), error)
+    if len(held) == 1:
+        return float(held[0])
+    return Spread(float(held.mean()), float(held.std(ddof=1) / np.sqrt(len(held))))
 
 
 def _difference_text(one: Comparison, p: float | None) -> str:

@@ -138,6 +138,13 @@ def test_differences_are_paired_and_pay_for_their_number() -> None:
     assert float(rows["a"].split("p ")[1]) < 1e-4
     assert rows["b"] == "+0.0 (2/5), p 1"
     assert "all 2 differences" in differences.notes[0]
+    assert "finished, 5 of 5" in means.notes[0]
+    # One draw of ten is no mean with an error of zero.
+    del records[entries[0].cell("cora", 5, 0).key]
+    some = tables(records, entries, ["cora"], [5], range(4, 14), "ours")[0]
+    assert some.text()[1][1] == "0.700"
+    assert "finished, 1 of 10" in some.notes[0]
+    assert "4 to 5 of 5" in tables(records, entries, ["cora"], [5], range(5), "ours")[0].notes[0]
     assert len(tables(records, entries[1:], ["cora"], [5], range(5), "ours")) == 1
     gappy = tables(records, entries, ["cora", "pubmed"], [5], range(5), "ours")
     assert [row.get("pubmed-5") for row in gappy[0].rows] == [None] * 3
