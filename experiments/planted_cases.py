@@ -52,6 +52,13 @@ CASES = {
     "heterophilous": Case(
         "edges go to two other groups", "het", (0.0, 0.0, 0.25), 0.40, partners=0.75
     ),
+    "partners": Case(
+        "60% of the edges to two other groups, the rest at random",
+        "partners",
+        (0.0, 0.0, 0.40),
+        0.40,
+        partners=0.60,
+    ),
 }
 # Trees for hierarchy quality: shares of edges inside the fine group, the coarse one, and outside.
 TREES = {

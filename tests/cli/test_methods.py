@@ -23,6 +23,10 @@ QUICK = {
     "graphsage": ["epochs=3"],
     "gat": ["epochs=3"],
     "mlp": ["epochs=3"],
+    "gcn": ["epochs=3"],
+    "appnp": ["epochs=3"],
+    "h2gcn": ["epochs=3"],
+    "linkx": ["epochs=3"],
 }
 GROUPS = {"groups.parquet", "hierarchy.json"}
 OUTPUTS = {

@@ -19,6 +19,8 @@ _TASK = {name: "embed" if "links" in tasks else "classify" for name, _, tasks in
 _PLACES = {
     "graphsage",
     "gat",
+    "gcn",
+    "appnp",
     "mlp",
     "graphstone",
     "deepmincut-features",

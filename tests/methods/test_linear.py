@@ -9,7 +9,14 @@ from graphham.errors import InputError
 from graphham.graph.graph import build_graph
 from graphham.graph.planted import planted_hierarchy
 from graphham.methods.base import FitRequest
-from graphham.methods.linear import MLP, LogisticRegression, SmoothedRegression, split_rows
+from graphham.methods.linear import (
+    MLP,
+    DiffusedRegression,
+    LogisticRegression,
+    SmoothedRegression,
+    split_rows,
+)
+from graphham.methods.scaled_features import reduced
 from graphham.methods.sparse_dots import walk_matrix
 from graphham.training.supervision import Truth
 
@@ -97,3 +104,17 @@ def test_every_method_divides_the_rows_alike() -> None:
     assert validation.tolist() == truth.validation.tolist()
     assert sorted([*training, *validation]) == list(range(200))
     assert len(validation) == 20
+
+
+def test_own_and_diffused_directions_stand_side_by_side() -> None:
+    graph = planted_hierarchy((2, 3), num_nodes=120, seed=1, features="gaussian").graph
+    method = DiffusedRegression(directions=5, steps=3, scaling="none")
+    found = method._columns(graph)
+    assert found.shape == (120, 10)
+    own = reduced(np.asarray(graph.features), 5, 0)
+    near = np.linalg.matrix_power(walk_matrix(graph).toarray().astype(float), 3) @ own
+    for part, wanted in ((found[:, :5], own), (found[:, 5:], near)):
+        unit = wanted / np.linalg.norm(wanted, axis=1, keepdims=True)
+        np.testing.assert_allclose(part, unit, atol=1e-4)
+    with pytest.raises(InputError, match="steps must be a whole number of at least 1, got 0"):
+        DiffusedRegression(steps=0).fit(graph, task="classify")

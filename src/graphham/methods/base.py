@@ -56,6 +56,8 @@ class Method(FittedModel):
     tasks: ClassVar[frozenset[str]] = frozenset()
     # Whether classify changes the vectors too; see LabelFreeMethod.
     reads_labels: ClassVar[bool] = True
+    # What to set for classes to be what its paper says, where our defaults are others.
+    published: ClassVar[Mapping[str, Any]] = {}
 
     seed: int = 0
     dim: int = 128

@@ -37,13 +37,10 @@ graph as a whole, so new nodes cannot be placed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import field
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
@@ -54,8 +51,7 @@ from graphham.graph.neighborhoods import Block
 from graphham.kernels import SparseMatrix, sparse_matmul
 from graphham.methods.base import FitRequest, Floats
 from graphham.methods.coarsening import Coarsening, assignment, coarsen
-from graphham.methods.memory_check import check_memory
-from graphham.methods.network_method import NetworkMethod, by_size
+from graphham.methods.network_method import BoundNetwork, by_size
 from graphham.methods.network_training import NodeNet, dropped, product
 from graphham.methods.parameters import keyword_settings
 from graphham.model.feature_rows import FeatureRows
@@ -182,7 +178,7 @@ class HgcnNet(NodeNet):
 
 
 @keyword_settings
-class HGCN(NetworkMethod):
+class HGCN(BoundNetwork):
     """H-GCN: convolutions on a graph, on its coarser versions, and back; needs labels.
 
     After fitting, ``levels_`` holds each node's group on every coarser level.
@@ -207,7 +203,7 @@ class HGCN(NetworkMethod):
     """
 
     name: ClassVar[str] = "hgcn"
-    tasks: ClassVar[frozenset[str]] = frozenset({"classify"})
+    _advice: ClassVar[str] = "lower dim or levels"
 
     dim: int = 32
     levels: int = 4
@@ -220,16 +216,6 @@ class HGCN(NetworkMethod):
     weight_decay: float = 7e-4
     average: float = 0.95
     patience: int = 300
-    memory_gib: float | None = None
-    # A batch of neighbourhoods has no place in the coarser graphs, and there are no walks.
-    batch: str = field(default="full", init=False)
-    batch_size: int = field(default=512, init=False)
-    fanouts: Sequence[int] = field(default=(25, 25), init=False)
-    edge_dropout: float | None = field(default=None, init=False)
-    walk_length: int | None = field(default=None, init=False)
-    negatives: int | None = field(default=None, init=False)
-    negative_weight: float | None = field(default=None, init=False)
-    scale: float | None = field(default=None, init=False)
 
     def _candidates(self, task: str) -> list[dict[str, Any]]:
         mild = {"feature_dropout": 0.5, "dropout": 0.5}
@@ -243,10 +229,11 @@ class HGCN(NetworkMethod):
     def _fit(self, request: FitRequest) -> None:
         self._check_counts("channels", "weight_dim")
         self.coarsening_ = coarsen(request.graph, self.levels, self.max_weight)
-        needed = step_bytes(self.coarsening_, self.dim + self.weight_dim)
-        check_memory(self.name, needed, self.memory_gib, "lower dim or levels")
         super()._fit(request)
         self.levels_ = self.coarsening_.groups() or None
+
+    def _step_bytes(self, graph: Graph) -> int:
+        return step_bytes(self.coarsening_, self.dim + self.weight_dim)
 
     def _make_net(
         self, num_features: int, num_classes: int, dropout: float, num_nodes: int
@@ -267,23 +254,11 @@ class HGCN(NetworkMethod):
             "nodes; fit it on the whole graph, or choose graphham, graphsage or gat"
         )
 
-    def _facts(self) -> dict[str, Any]:
-        return {}
-
     def write_outputs(self, folder: Path) -> list[str]:
         """Write how the graph shrinks: nodes of every level; ``group_l`` of a node is its place."""
         counts = [int(codes.max()) + 1 for codes in self.levels_ or []]
         write_json(folder / "coarsening.json", {"nodes": [len(self.ids_), *counts]})
         return ["coarsening.json"]
-
-    def _restore(self, state: Mapping[str, npt.NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        """Keep the weights to be looked at; outputs were loaded, and new nodes have no place."""
-        self._weights = {name: value for name, value in state.items() if name.startswith("model.")}
-
-    def _state(self) -> dict[str, Any]:
-        if hasattr(self, "_weights"):
-            return dict(self._weights)
-        return {f"model.{name}": value for name, value in self._net.state_dict().items()}
 
 
 def step_bytes(coarsening: Coarsening, width: int) -> int:

@@ -3,7 +3,8 @@
 ``logreg`` and ``mlp`` never look at an edge; ``sgc`` averages features over two hops and is linear
 (after SGC of Wu et al., ICML 2019). Its default is the mean over neighbours; the symmetric form of
 that paper is a setting among those tried on validation. Any graph
-method must beat them to have earned its keep.
+method must beat them to have earned its keep. ``smoothed-logreg`` shows both, a node's own main
+directions and the diffused ones, to one regression.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class LogisticRegression(Method):
         if self.strength is not None and self.strength <= 0:
             raise InputError(f"strength must be above 0, got {self.strength}")
         training, validation = split_rows(request, self.seed)
-        x = as_matrix(fit_features(graph, self.scaling, self.dim, self.seed)[1])
+        x = self._columns(graph)
         inputs, smooth = self._inputs(x, graph)
         chosen = STRENGTHS if self.strength is None else (self.strength,)
         found = fit_logistic(inputs, graph.labels, training, validation, chosen)
@@ -74,6 +75,10 @@ class LogisticRegression(Method):
         self.strength_ = found.strength
         self._classifier: Classifier = found
         self.embedding_ = smooth(reduced(x, self.dim, self.seed)).astype(np.float32)
+
+    def _columns(self, graph: Graph) -> Any:
+        """Return the ``(num_nodes, width)`` matrix of what is known about each node."""
+        return as_matrix(fit_features(graph, self.scaling, self.dim, self.seed)[1])
 
     def _inputs(self, x: Any, graph: Graph) -> tuple[Operator, Any]:
         """Return what the classifier reads, and the map of vectors that goes with it."""
@@ -134,6 +139,45 @@ class SmoothedRegression(LogisticRegression):
             lambda w: smooth(plain.times(w)), lambda g: plain.transposed(spread(g)), plain.width
         )
         return joined, smooth
+
+
+@keyword_settings
+class DiffusedRegression(LogisticRegression):
+    """Logistic regression on main directions of features beside the same, diffused.
+
+    A node's own features and those of its surroundings as columns of their own: strong where labels
+    are few, and where a node's own features say what its neighbours' do not.
+
+    Args:
+        seed: Decides the validation rows where none are given.
+        dim: Width of the embedding (what the classifier reads, along its main directions).
+        scaling: ``auto``, ``none``, ``row``, ``tfidf`` or ``standard`` features.
+        strength: C; chosen on validation rows when not given.
+        directions: Main directions of the features that are kept.
+        steps: How often they are averaged over each node and its neighbours.
+    """
+
+    name: ClassVar[str] = "smoothed-logreg"
+
+    directions: int = 64
+    steps: int = 4
+
+    def _candidates(self, task: str) -> list[dict[str, Any]]:
+        return [{}, {"steps": 2}, {"steps": 8}, {"directions": 256}]
+
+    def _columns(self, graph: Graph) -> Any:
+        self._check_counts("directions", "steps")
+        x = as_matrix(fit_features(graph, self.scaling, self.dim, self.seed)[1])
+        own = reduced(x, self.directions, self.seed)
+        near, walk = own, walk_matrix(graph)
+        for _ in range(self.steps):
+            near = walk @ near
+        return np.hstack([_unit(own), _unit(near)])
+
+
+def _unit(x: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    found: npt.NDArray[np.float32] = x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)
+    return found
 
 
 class MLPNet(NodeNet):

@@ -97,7 +97,7 @@ def fit_logistic(
     """
     if not len(validation_rows):
         strengths = [strengths[len(strengths) // 2]]
-    target = _targets(labels, train_rows)
+    target = label_targets(labels, train_rows)
     is_multi = labels.is_multi
     count = target.shape[1]
     start = np.zeros((inputs.width + 1) * count)
@@ -168,8 +168,8 @@ def _parts(flat: Array, width: int, count: int) -> tuple[Array, Array]:
     return flat[: width * count].reshape(width, count), flat[width * count :]
 
 
-def _targets(labels: Labels, rows: Rows) -> Array:
-    """Return ``(rows, num_classes)`` of zeros and ones."""
+def label_targets(labels: Labels, rows: Rows) -> Array:
+    """Return the ``(rows, num_classes)`` zeros and ones of some rows, all of them labelled."""
     if labels.codes is not None:
         return np.eye(len(labels.classes))[labels.codes[rows]]
     assert labels.matrix is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +13,7 @@ import torch
 
 from graphham.graph.graph import Graph
 from graphham.methods.base import FitRequest, Floats, Method
+from graphham.methods.memory_check import check_memory
 from graphham.methods.network_training import (
     NodeNet,
     Schedule,
@@ -222,3 +223,73 @@ class LayeredMethod(NetworkMethod):
             return 2 if num_classes else 1
         self._check_counts("layers")
         return self.layers
+
+
+@keyword_settings
+class WholeGraphMethod(NetworkMethod):
+    """A network that is trained on labels, every step on the whole graph, as it was published.
+
+    Args:
+        seed: Decides every random draw.
+        dim: Width of the hidden layer and of the embedding.
+        scaling: ``auto``, ``none``, ``row``, ``tfidf`` or ``standard`` features.
+        epochs: Steps.
+        lr: Adam learning rate.
+        weight_decay: L2 penalty.
+        average: Share of the old in the running average of weights that is kept; 0 for none.
+        feature_dropout: Share of input values dropped.
+        dropout: Share of hidden values dropped.
+        patience: Epochs without a better validation score before stopping.
+        memory_gib: Refuse to train where the estimate is above this; above the machine's free
+            memory when not given.
+    """
+
+    tasks: ClassVar[frozenset[str]] = frozenset({"classify"})
+    # What to do where the whole graph is too much.
+    _advice: ClassVar[str] = "lower dim or choose graphsage"
+
+    memory_gib: float | None = None
+    # A batch of neighbourhoods does not know the degrees of its nodes, and there are no walks.
+    batch: str = field(default="full", init=False)
+    batch_size: int = field(default=512, init=False)
+    fanouts: Sequence[int] = field(default=(25, 25), init=False)
+    edge_dropout: float | None = field(default=None, init=False)
+    walk_length: int | None = field(default=None, init=False)
+    negatives: int | None = field(default=None, init=False)
+    negative_weight: float | None = field(default=None, init=False)
+    scale: float | None = field(default=None, init=False)
+
+    def _defaults(self, task: str, num_nodes: int) -> dict[str, Any]:
+        return {"feature_dropout": 0.5, "dropout": 0.5}
+
+    def _fit(self, request: FitRequest) -> None:
+        needed = self._step_bytes(request.graph)
+        check_memory(self.name, needed, self.memory_gib, self._advice)
+        super()._fit(request)
+
+    def _step_bytes(self, graph: Graph) -> int:
+        """Return about how much memory a step takes."""
+        return 40 * graph.num_nodes * self.dim + 64 * (graph.num_stored + graph.num_nodes)
+
+
+class BoundNetwork(WholeGraphMethod):
+    """A network that knows the nodes of its graph one by one and cannot place others.
+
+    Args:
+        **settings: Those of :class:`WholeGraphMethod`.
+    """
+
+    def _place(self, graph: Graph) -> Floats:
+        return Method._place(self, graph)
+
+    def _facts(self) -> dict[str, Any]:
+        return {}
+
+    def _restore(self, state: Mapping[str, npt.NDArray[Any]], facts: Mapping[str, Any]) -> None:
+        """Keep the weights to be looked at; outputs were loaded, and new nodes have no place."""
+        self._weights = {name: value for name, value in state.items() if name.startswith("model.")}
+
+    def _state(self) -> dict[str, Any]:
+        if hasattr(self, "_weights"):
+            return dict(self._weights)
+        return {f"model.{name}": value for name, value in self._net.state_dict().items()}

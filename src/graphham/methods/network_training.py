@@ -140,6 +140,10 @@ class NodeNet(nn.Module):
         """Return about how much memory one full-graph step takes."""
         return 40 * nodes * 128 * max(self.num_layers, 1) + 16 * edges
 
+    def decayed(self) -> list[nn.Parameter]:
+        """Return the parameters that the L2 penalty falls on: all, unless a paper says other."""
+        return list(self.parameters())
+
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Draw every matrix anew (Glorot) and set vectors named bias to zero."""
         with torch.no_grad():
@@ -193,8 +197,13 @@ class _NetworkLoop(EpochLoop):
             listener=listener,
         )
         self.net, self.steps = net, steps
-        group = {"params": net.parameters(), "weight_decay": schedule.weight_decay}
-        self.optimizer = Adam([group], schedule.lr)
+        decayed = net.decayed()
+        groups: list[dict[str, Any]] = [{"params": decayed, "weight_decay": schedule.weight_decay}]
+        held = {id(parameter) for parameter in decayed}
+        free = [parameter for parameter in net.parameters() if id(parameter) not in held]
+        if free:
+            groups.append({"params": free})
+        self.optimizer = Adam(groups, schedule.lr)
 
     def take_epoch(self, epoch: int) -> dict[str, Any]:
         """Take the steps of an epoch; return the mean loss."""

@@ -47,6 +47,28 @@ _METHODS: dict[str, tuple[str, frozenset[str], str]] = {
         _BOTH,
         "GraphSTONE: structural topics of anonymous walks guide convolutions",
     ),
+    "gcn": ("gcn:GCN", _CLASSIFY, "graph convolutional network, two layers"),
+    "appnp": (
+        "appnp:APPNP",
+        _CLASSIFY,
+        "APPNP: a network's predictions spread by personalised PageRank",
+    ),
+    "h2gcn": (
+        "h2gcn:H2GCN",
+        _CLASSIFY,
+        "H2GCN: neighbours at one and two steps apart, for graphs that link unlike nodes",
+    ),
+    "linkx": ("linkx:LINKX", _CLASSIFY, "LINKX: a network over adjacency rows and features"),
+    "link": (
+        "linkx:LinkRegression",
+        _CLASSIFY,
+        "logistic regression on adjacency rows (LINK), no features",
+    ),
+    "label-propagation": (
+        "label_propagation:LabelPropagation",
+        _CLASSIFY,
+        "known labels spread over links, no features, no training",
+    ),
     "hgcn": ("hgcn:HGCN", _CLASSIFY, "H-GCN: convolutions down and up four coarser graphs"),
     "logreg": ("linear:LogisticRegression", _CLASSIFY, "logistic regression on features, no graph"),
     "mlp": ("linear:MLP", _CLASSIFY, "one hidden layer on features, no graph"),
@@ -54,6 +76,11 @@ _METHODS: dict[str, tuple[str, frozenset[str], str]] = {
         "linear:SmoothedRegression",
         _CLASSIFY,
         "logistic regression on two-hop smoothed features (SGC)",
+    ),
+    "smoothed-logreg": (
+        "linear:DiffusedRegression",
+        _CLASSIFY,
+        "logistic regression on features' main directions, own and diffused",
     ),
     "deepwalk": ("deepwalk:DeepWalk", _BOTH, "skip-gram vectors of random walks, no features"),
     "deepmincut": (
