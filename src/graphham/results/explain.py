@@ -203,12 +203,11 @@ def explain_node(
         )
         for level in range(1, result.num_levels + 1)
     ]
-    levels = [
-        view
-        if not reasons
-        else replace(view, why=_reasons(result, graph, view, part, table, count))
-        for view, part in zip(levels, reasons or levels, strict=True)
-    ]
+    if reasons:
+        levels = [
+            replace(view, why=_reasons(result, graph, view, parts, table, count))
+            for view, parts in zip(levels, reasons, strict=True)
+        ]
     typical = table[1, levels[0].group]["typical_features"] or []
     return Explanation(
         id=result.ids[row],
