@@ -154,7 +154,7 @@ def test_kill_and_resume_equals_an_uninterrupted_run(tmp_path: Path, planted_fil
     arguments = ["fit", *graph_options(planted_files), *SMALL]
     whole = process(*arguments, "--out", "whole", cwd=tmp_path)
     assert (whole.code, whole.err) == (0, "")
-    for epoch in (5, 40):  # before and after the graft
+    for epoch in (5, 40):
         out = f"killed{epoch}"
         running = start(tmp_path, [*arguments, "--out", out])
         wait_for_epoch(tmp_path / f"{out}.partial" / "metrics.jsonl", epoch, running)
