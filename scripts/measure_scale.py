@@ -85,7 +85,8 @@ def main() -> None:
                 reading = LayerWise(model, inputs, graph).read()
             del reading
             with part("read-out"):
-                Encoder(model, prepared.features, config).read(graph, inputs)
+                groups = None if prepared.groups is None else prepared.groups.map
+                Encoder(model, prepared.features, config, groups=groups).read(graph, inputs)
     today = datetime.now()
     when = f"{today.day} {today:%B %Y}"
     print(json.dumps({"part": "about", "when": when, "load": round(os.getloadavg()[0], 1)}))
