@@ -214,4 +214,4 @@ def test_facts_and_state_rebuild_the_encoder(tmp_path):
     assert encoder.facts() == run.summary["model"]
     state = encoder.state()
     for name, value in run.state("torch").items():
-        assert torch.equal(torch.as_tensor(state[name]), value), name
+        np.testing.assert_array_equal(np.asarray(state[name]), value.numpy(), err_msg=name)
