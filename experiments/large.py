@@ -45,8 +45,9 @@ def large_section(root: str | Path) -> str:
         "",
         f"NMI of at least {_GOAL} with the planted upper level: {when}. "
         f"NMI of the curve is that of {about['sample']:,} fixed nodes with sampled neighbours; "
-        "preparing inputs is part of the hours. Groups start at the diffused features of random "
-        "nodes, which is what step 0 scores; the graft halfway clusters all nodes anew.",
+        "preparing inputs is part of the hours. Measured before the groups became a "
+        "block model: they started at smoothed features of random nodes, which is what step 0 "
+        "scores, and were clustered anew halfway.",
         "",
     ]
     if last["part"] == "end":

@@ -34,6 +34,19 @@ _KEPT = (
     "versions",
 )
 
+_EARLIER = (
+    "Cells of GraphHAM and its ablations were measured before its groups became a block model of "
+    "links and features, which ended second opinions and learned link scores too. They do not "
+    "describe the present version."
+)
+
+
+def earlier_note(records: Iterable[Record]) -> str:
+    """Return a remark if records were made by GraphHAM as it was before the block model."""
+    parts = (record.get(part) or {} for record in records for part in ("metrics", "hierarchy"))
+    # Only that version measured how the layers nest before the levels are combined.
+    return _EARLIER if any("nesting_evidence" in part for part in parts) else ""
+
 
 def read_stored(root: str | Path, names: Iterable[str] | None = None) -> dict[str, Record]:
     """Return stored records by cell key.

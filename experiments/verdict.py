@@ -21,7 +21,10 @@ _LEVEL = 0.05
 
 
 def verdict_section(records: Mapping[str, Record]) -> str:
-    """Return what every part gains in every classified case, whole and for the network alone."""
+    """Return what every part gains in every classified case.
+
+    Cells of the version with small networks beside its own are shown for the network alone too.
+    """
     groups = group_records(r for r in records.values() if r["cell"]["kind"] == "classify")
     cases = [
         (graph, protocol)
@@ -30,20 +33,25 @@ def verdict_section(records: Mapping[str, Record]) -> str:
     ]
     if not cases:
         return ""
-    parts = [
-        "## Do the groups help? In one table",
+    intro = (
         "Accuracy with a part minus accuracy without it, on the same folds. `*`: p < 0.05 by the "
         "paired test (corrected for overlapping training sets where they overlap); `**`: also "
-        "after Holm's adjustment for the number of cases in the column. With few labels the "
-        "network also learns from what two of its second opinions expect, so even by itself it "
-        "owes something to them; the ablations owe them the same.",
-    ]
-    for metric, title in (
-        ("accuracy", "The whole system, second opinions included"),
-        ("accuracy_alone", "The network by itself, without second opinions"),
-    ):
+        "after Holm's adjustment for the number of cases in the column."
+    )
+    shown = {"accuracy": ""}
+    if any(groups[*case, "graphham"].values("accuracy_alone") for case in cases):
+        intro += (
+            " With few labels the network also learns from what two of its second opinions expect, "
+            "so even by itself it owes something to them; the ablations owe them the same."
+        )
+        shown = {
+            "accuracy": "### The whole system, second opinions included",
+            "accuracy_alone": "### The network by itself, without second opinions",
+        }
+    parts = ["## Do the groups help? In one table", intro]
+    for metric, title in shown.items():
         table, sentences = _table(groups, cases, metric)
-        parts += [f"### {title}", table.markdown().rstrip(), sentences]
+        parts += [text for text in (title, table.markdown().rstrip(), sentences) if text]
     return "\n\n".join(parts) + "\n"
 
 

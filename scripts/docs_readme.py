@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from docs_core import best_smoothing, planted_cells
-from docs_results import ROOT, mean_sd, read_metrics, table, values
+from docs_results import ROOT, earlier_lines, mean_sd, read_metrics, table, values
 
 PATH = ROOT / "README.md"
 BEGIN = "<!-- results: written by scripts/docs_readme.py -->"
@@ -24,6 +24,7 @@ def build(text: str) -> str:
 def section() -> list[str]:
     """Return the lines of the results section."""
     return [
+        *earlier_lines("core"),
         "Default preset, mean ± standard deviation over runs. The defaults were chosen while "
         "looking at Cora and at planted graphs, so a new graph may do worse. "
         "`graphham reproduce core` in a clone of the source repeats them; "
@@ -73,7 +74,6 @@ def cora() -> list[str]:
         used = f"{values(embed, 'used_share').mean():.0%} of groups in use"
         rows += [
             ["unsupervised, 5 seeds", "NMI of level 2 with the labels", mean_sd(embed, "nmi_2")],
-            ["", "nesting of each layer's own evidence", mean_sd(embed, "nesting_evidence")],
             ["", "nesting of the decoded groups", f"{mean_sd(embed, 'nesting')}, {used}"],
         ]
     classify = read_metrics("core", "cora", "classify")
@@ -81,8 +81,6 @@ def cora() -> list[str]:
         rows.append(
             ["classification, 3 x 5 folds", "accuracy", mean_sd(classify, "accuracy"), "0.853"]
         )
-        nesting = mean_sd(classify, "nesting_evidence")
-        rows.append(["", "nesting of each layer's own evidence", nesting])
     links = read_metrics("core", "cora", "links")
     if links is not None:
         rows.append(

@@ -37,6 +37,14 @@ def read_metrics(
     return [records[key]["metrics"] for key in keys]
 
 
+def earlier_lines(study: str) -> list[str]:
+    """Return the remark on a study that an earlier version measured; nothing on one of today."""
+    from experiments.stored import earlier_note
+
+    note = earlier_note(_stored(study, RESULTS).values())
+    return [f"**{note}**", ""] if note else []
+
+
 @functools.cache
 def _stored(study: str, folder: Path) -> dict[str, Any]:
     from experiments.stored import read_stored

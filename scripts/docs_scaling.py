@@ -27,21 +27,19 @@ SOURCES = 512 * (25 + 25 * 25)
 # Bytes per node of the arrays that the code holds, for K = 16 and 8, dim 128, 100 features; each
 # line names the array.
 TRAINING = {
-    "diffused vectors (64 float32)": 256,
+    "memberships of both levels (24 float32)": 96,
     "order of the epoch (int64)": 8,
     "stamps of the sampler, one worker (int64)": 8,
     "degrees (float32)": 4,
-    "grafted groups (2 int64)": 16,
 }
-GRAFT = {
-    "states of level 1 and 2 (64 and 128 float32)": 768,
+GROUPS = {
+    "own and smoothed main directions, and both joined (4 x 64 float32)": 1024,
     "memberships, logits and their neighbours' (5 x 16 float32)": 320,
 }
 READ_OUT = {
     "states of both layers, which become the embedding (128 float32)": 512,
     "projected states and assignments of one layer (80 float32)": 320,
-    "affinities and what nodes say (2 x 24 float32)": 192,
-    "diffused vectors (64 float32)": 256,
+    "memberships of both levels (24 float32)": 96,
 }
 TEMPLATE = ROOT / "scripts" / "scaling.md.in"
 
@@ -52,7 +50,7 @@ def outputs() -> dict[Path, str]:
     found = {part["part"]: part for part in parts}
     plan, steps = found["plan"], found["steps"]
     names = {
-        "inputs": "scaling, main directions, 4 steps of diffusion",
+        "inputs": "scaling, main directions, 4 steps of averaging",
         "model": "start of the parameters",
         "steps": f"{steps['count']} training steps",
         "layers": "all layers, all neighbours (part of the read-out)",
@@ -66,17 +64,18 @@ def outputs() -> dict[Path, str]:
     arrays = []
     for title, table in (
         ("training", TRAINING),
-        ("graft, first process", GRAFT),
+        ("fit of the groups", GROUPS),
         ("read-out", READ_OUT),
     ):
         for what, size in table.items():
             arrays.append(f"| {title}: {what} | {size} | {size * NODES / 1e9:,.0f} GB |")
-    model = GraphHAMNet(NetworkSettings(groups=(16, 8), dim=128), 100, 64)
+    model = GraphHAMNet(NetworkSettings(groups=(16, 8), dim=128), 100)
     traffic = step_traffic(model, RANKS, RANKS, CONTEXT_ROWS, PAIRS, TARGETS)
     batch, each = steps["batch_size"], steps["seconds_per_step"]
     hours = NODES / batch * each / 3600
     index, bounds, features = 2 * EDGES * 4 / 1e9, 8 * NODES / 1e9, 200 * NODES / 1e9
     read = sum(READ_OUT.values())
+    most = max(read, sum(GROUPS.values()))
     text = TEMPLATE.read_text("utf-8").format(
         nodes=plan["nodes"],
         edges=plan["stored_edges"],
@@ -101,10 +100,10 @@ def outputs() -> dict[Path, str]:
         hours=hours,
         per_rank=hours / RANKS,
         readout_gb=read * NODES / 1e9,
-        graft_gb=sum(GRAFT.values()) * NODES / 1e9,
+        groups_gb=sum(GROUPS.values()) * NODES / 1e9,
         training_gb=sum(TRAINING.values()) * NODES / 1e9,
-        per_node=read,
-        fits=64e9 / read / 1e6,
+        per_node=most,
+        fits=64e9 / most / 1e6,
         part=bounds + (index + features) / RANKS,
         # An entry is asked for with 8 bytes and answered with 4; a row of 100 features has 400.
         asked=SOURCES * (8 + 4 + 8 + 400) / 1e6,

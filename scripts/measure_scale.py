@@ -1,4 +1,4 @@
-"""Measure what a fit costs on a large store: inputs, steps, the graft's states, the read-out.
+"""Measure what a fit costs on a large store: inputs and groups, steps, the read-out.
 
     python scripts/measure_scale.py STORE [--groups 16,8] [--steps 60] [--rounds 1]
 
@@ -21,13 +21,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from graphham.config.settings import make_config
 from graphham.graph.store import open_store
-from graphham.methods.fitting import _make_model, start_parameters
-from graphham.model.group_seeding import Seeds
-from graphham.model.inputs import fit_inputs
+from graphham.methods.fitting import make_model, prepare
 from graphham.readout.layerwise import LayerWise
 from graphham.results.encoder import Encoder
 from graphham.system.threads import single_threaded
@@ -50,17 +46,6 @@ def part(name: str, **about: Any) -> Iterator[dict[str, Any]]:
     print(json.dumps(found), flush=True)
 
 
-def pretend_seeds(model: Any, num_nodes: int) -> Seeds:
-    """Return a tree and link tables, so that the read-out does all the work of a finished run."""
-    rng = np.random.default_rng(0)
-    groups = model.groups
-    centers = [model.layer(i).group_embedding.detach().numpy() for i in range(len(groups))]
-    parents = [np.arange(a) * b // a for a, b in itertools.pairwise(groups)]
-    tables = [np.eye(k, dtype=np.float32) for k in groups]
-    codes = [rng.integers(k, size=num_nodes) for k in groups]
-    return Seeds(centers, parents, tables, codes)
-
-
 def main() -> None:
     """Measure every part on one store."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -79,10 +64,10 @@ def main() -> None:
         with part("plan", nodes=graph.num_nodes, stored_edges=graph.num_stored):
             config = plan_fit(graph, config).config
         with part("inputs"):
-            features, inputs, lead = fit_inputs(graph, config.inputs, 0, config.layer_dim)
+            prepared = prepare(graph, config)
+        inputs = prepared.inputs
         with part("model"):
-            model, tables = _make_model(graph, config, features, inputs, "inductive")
-            start_parameters(model, config, inputs, graph, lead)
+            model, tables = make_model(graph, config, prepared, "inductive")
         trainer = Trainer(model, graph, inputs, config, tables)
         steps = trainer.batches.epoch(0)
         trainer._step(next(steps), 0)  # compiled outside the measurement
@@ -95,13 +80,13 @@ def main() -> None:
             epoch = each * trainer.batches.steps_per_epoch / 3600
             found["cpu_hours_per_epoch"] = round(epoch, 3)
         del steps
-        model.graft(pretend_seeds(model, graph.num_nodes))
         for _ in range(given.rounds):
             with part("layers"):
                 reading = LayerWise(model, inputs, graph).read()
             del reading
             with part("read-out"):
-                Encoder(model, features, config).read(graph, inputs)
+                groups = None if prepared.groups is None else prepared.groups.map
+                Encoder(model, prepared.features, config, groups=groups).read(graph, inputs)
     today = datetime.now()
     when = f"{today.day} {today:%B %Y}"
     print(json.dumps({"part": "about", "when": when, "load": round(os.getloadavg()[0], 1)}))

@@ -38,7 +38,6 @@ def main() -> None:
         layer_dims=(DIM // 2, DIM // 2),
         memberships=[_memberships(rng, fine, FINE), _memberships(rng, coarse, COARSE)],
         groups=[fine, coarse],
-        evidence=[fine, coarse],
         parents=[parents],
         labels=labels,
         attention_gap=[rng.exponential(0.02, num).astype(np.float32) for _ in range(2)],

@@ -24,8 +24,7 @@ import torch
 from graphham.config.settings import make_config
 from graphham.graph.planted import planted_hierarchy
 from graphham.graph.store import is_store, open_store, write_store
-from graphham.methods.fitting import _make_model, start_parameters
-from graphham.model.inputs import fit_inputs
+from graphham.methods.fitting import make_model, prepare
 from graphham.model.network import Batch
 from graphham.results.encoder import Encoder
 from graphham.results.run_writer import resume_run, start_run
@@ -104,8 +103,7 @@ class Curve(Silent):
             blocks = sampler.sample_blocks(rows, fanouts, derive_key(0, "scores", first))
             sources = blocks[0].source_rows
             features = trainer.inputs.rows(sources)
-            degrees = torch.from_numpy(trainer.batches.degrees[rows])
-            batch = Batch(blocks, features, trainer.inputs.diffused_rows(sources), degrees)
+            batch = Batch(blocks, features, trainer.inputs.membership_rows(sources))
             for level, held in enumerate(model(batch).memberships):
                 found[level].append(held.argmax(1).numpy())
         return scored(
@@ -179,9 +177,9 @@ def main() -> None:
     with single_threaded():
         plan = plan_fit(graph, make_config(settings))
         config = plan.config
-        features, inputs, lead = fit_inputs(graph, config.inputs, config.seed, config.layer_dim)
-        model, tables = _make_model(graph, config, features, inputs, plan.table)
-        start_parameters(model, config, inputs, graph, lead)
+        prepared = prepare(graph, config)
+        inputs = prepared.inputs
+        model, tables = make_model(graph, config, prepared, plan.table)
         writer = resume_run(given.out) if given.resume else start_run(given.out, config.to_dict())
         with writer:
             trainer = Trainer(model, graph, inputs, config, tables, run=writer)
@@ -191,7 +189,8 @@ def main() -> None:
             trainer.listener = curve
             trainer.fit(given.resume)
             curve.write()
-            result = Encoder(model, features, config).read(graph, inputs)
+            groups = None if prepared.groups is None else prepared.groups.map
+            result = Encoder(model, prepared.features, config, groups=groups).read(graph, inputs)
             curve.write({**curve.costs(), **scored(result.groups, truth)})
 
 

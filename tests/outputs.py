@@ -76,8 +76,8 @@ def make_result(
             )
         else:
             prediction = Labels(known.classes, codes=rng.integers(0, 3, count).astype(np.int32))
-    evidence = [m.argmax(1).astype(np.int32) for m in members]
-    decoded = show_paths(members, parents, sums=False) if tree else evidence
+    strongest = [m.argmax(1).astype(np.int32) for m in members]
+    decoded = show_paths(members, parents, sums=False) if tree else strongest
     dims = (4,) * len(groups)
     return FitResult(
         ids=NodeIds.range(count) if ids is None else NodeIds(ids),
@@ -85,7 +85,6 @@ def make_result(
         layer_dims=dims,
         memberships=members,
         groups=decoded,
-        evidence=evidence,
         parents=parents if tree else [],
         labels=known,
         prediction=prediction,

@@ -53,7 +53,7 @@ def measure(context: Context, preset: str = "paper", heads: str = "1") -> Result
     # rows once per edge forward and backward.
     blocks = first.batch.blocks
     gathered = 4.0 * width * (blocks[0].num_sources + 2 * blocks[0].num_edges)
-    gathered += 4.0 * trainer.config.layer_dim * 3 * blocks[1].num_edges
+    gathered += 4.0 * trainer.config.layer_dims[0] * 3 * blocks[1].num_edges
     result.comparisons.append(
         Comparison.of(
             preset,
@@ -136,7 +136,7 @@ def _peer(trainer: Any, steps: int) -> Side:
 
     torch.manual_seed(0)
     config = trainer.config
-    dim = config.layer_dim
+    dim = config.layer_dims[0]
     layers = torch.nn.ModuleList(
         GATConv(width, dim, config.model.heads, concat=False, add_self_loops=False)
         for width in (trainer.inputs.num_features, dim)

@@ -50,7 +50,7 @@ def test_table2_on_cora_quickly(tmp_path: Path) -> None:
     assert accuracy["sgc"] == pytest.approx(SGC, abs=0.002)
     assert accuracy["graphham"] > max(accuracy.values()) - 0.01
     ours = groups["cora", "folds", "graphham"]
-    for name, least in (("nesting", 0.95), ("nesting_evidence", 0.9), ("used_share", 0.9)):
+    for name, least in (("nesting", 0.95), ("used_share", 0.9)):
         held = ours.spread(name, "hierarchy")
         assert held is not None
         assert held.mean >= least

@@ -25,7 +25,7 @@ def fake_results(root: Path) -> CellStore:
         metrics = {"accuracy": score, "macro_f1": score - 0.01}
         whole = {"status": "done", "metrics": metrics, "split": split, "versions": versions}
         if cell.method == "graphham":
-            whole["hierarchy"] = {"nesting": 1.0, "nesting_evidence": 0.91, "used_share": 0.8}
+            whole["hierarchy"] = {"nesting": 1.0, "used_share": 0.8}
         store.write(cell, whole, {})
     for seed in range(2):
         cell = Cell("hierarchy", "cora", "embed", "graphham", seed)

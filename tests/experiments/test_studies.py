@@ -60,10 +60,10 @@ def test_variants_are_methods_with_settings_of_their_own() -> None:
     varied = study_variants("presets")
     assert {cell.method for cell in cells} == set(varied)
     assert all(dict(cell.settings) == varied[cell.method] for cell in cells)
-    links = [c for c in cells if (c.protocol, c.method) == ("links", "no-balance")]
+    links = [c for c in cells if (c.protocol, c.method) == ("links", "minus-reg")]
     assert [c.seed for c in links] == [0, 1, 2, 3]
-    folds = [c for c in cells if (c.protocol, c.method) == ("classify", "no-balance")]
+    folds = [c for c in cells if (c.protocol, c.method) == ("classify", "minus-reg")]
     assert [c.fold for c in folds] == [0, 1, 2, 3, 4]
     few = load_study("presets", methods=["paper"]).cells
     assert {c.method for c in few} == {"paper"}
-    assert {c.method for c in load_study("presets", quick=True).cells} == {"default", "no-balance"}
+    assert {c.method for c in load_study("presets", quick=True).cells} == {"default", "minus-reg"}

@@ -51,6 +51,15 @@ def test_a_part_helps_for_sure_only_where_it_does() -> None:
     assert row.count("\\*\\*") == 2
 
 
+def test_without_second_opinions_there_is_one_table() -> None:
+    records = cells("graphham", [0.8, 0.9, 0.8], alone=False)
+    records |= cells("graphham-no-lambda", [0.7, 0.6, 0.65], alone=False)
+    text = verdict_section(records)
+    assert "opinions" not in text
+    assert "###" not in text
+    assert "Group attention: helps for sure" in text
+
+
 def test_there_is_no_verdict_without_an_ablation() -> None:
     assert verdict_section(cells("graphham", [0.8, 0.9])) == ""
     assert verdict_section({}) == ""

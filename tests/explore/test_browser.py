@@ -236,8 +236,8 @@ def test_report_and_static_copy_work_from_files(tab: Tab, small_run: Path, tmp_p
     assert page.locator(".plot.drawn").count() == page.locator(".plot").count() >= 8
     for link in page.locator(".tiles a, a.src").all():
         assert page.locator(link.get_attribute("href")).count() == 1
-    numbers = page.inner_text("#n-hierarchy-nesting-evidence")
-    assert f"{Run.open(small_run).summary['hierarchy']['nesting_evidence']:.6g}" in numbers
+    numbers = page.inner_text("#n-hierarchy-nesting")
+    assert f"{Run.open(small_run).summary['hierarchy']['nesting']:.6g}" in numbers
     assert "WebGL is not supported" not in page.inner_text("body")
     # Printing takes what stands there right after the event: nothing may reach beyond the paper.
     right = """() => { window.dispatchEvent(new Event('beforeprint'));

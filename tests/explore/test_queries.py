@@ -49,7 +49,7 @@ def test_a_node_is_explained_as_the_model_explains_it(small_run: Path) -> None:
     explorer, run = Explorer(small_run), Run.open(small_run)
     graph, row = run.graph(), 17
     encoder = Encoder.from_run(run)
-    expected = node_attention(encoder.model, encoder.features.apply(graph), graph, row)
+    expected = node_attention(encoder.model, encoder.inputs_of(graph, graph.ids), graph, row)
     seen = explorer.node(row)
     for layer, want in zip(seen["layers"], expected, strict=True):
         order = np.argsort(-want.weight, kind="stable")

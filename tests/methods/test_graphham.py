@@ -34,7 +34,7 @@ def fitted():
 
 def assert_same(one, other):
     np.testing.assert_array_equal(one.embedding, other.embedding)
-    for name in ("memberships", "groups", "evidence", "parents"):
+    for name in ("memberships", "groups", "parents"):
         for a, b in zip(getattr(one, name), getattr(other, name), strict=True):
             np.testing.assert_array_equal(a, b, err_msg=name)
     np.testing.assert_array_equal(one.concentration, other.concentration)
@@ -58,7 +58,6 @@ def test_arguments_are_only_stored():
         "seed": 0,
         "device": "cpu",
         "settings": settings,
-        "link_score": "learned",
     }
     with pytest.raises(InputError, match="nonsense"):
         model.fit(GRAPH)

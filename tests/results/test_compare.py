@@ -42,7 +42,6 @@ def test_a_run_compared_with_a_shuffled_copy_has_not_moved(tmp_path: Path) -> No
         embedding=result.embedding[order],
         memberships=[result.memberships[0][order][:, back], result.memberships[1][order]],
         groups=[swap[result.groups[0][order]], result.groups[1][order]],
-        evidence=[swap[result.evidence[0][order]], result.evidence[1][order]],
         parents=[result.parents[0][back]],
         concentration=result.concentration[order],
         attention_gap=None,

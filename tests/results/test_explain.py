@@ -109,16 +109,6 @@ def test_the_text_uses_names_and_ids_of_the_user() -> None:
     assert f"predicted {found.prediction} ({found.confidence:.0%} sure)" in text
 
 
-def test_a_decision_of_the_other_levels_is_said() -> None:
-    result = make_result(60)
-    changed = result.evidence[0].copy()
-    changed[3] = (result.groups[0][3] + 1) % 6
-    result = replace(result, evidence=[changed, result.groups[1]])
-    graph = make_graph(result)
-    other = explain(result, graph, 3).levels[0].evidence_name
-    assert f"layer 1 alone would say {other}" in str(explain(result, graph, 3))
-
-
 def test_hostile_text_stays_on_its_line() -> None:
     result = make_result(len(HOSTILE), ids=HOSTILE)
     graph = make_graph(result, titles=[h + "\x1b[31m" for h in HOSTILE])

@@ -117,21 +117,19 @@ def test_metrics_tell_a_good_tree_from_a_collapsed_one() -> None:
         base,
         memberships=hot,
         groups=[truth, truth // 2],
-        evidence=[truth, truth // 2],
         parents=[np.arange(6, dtype=np.int32) // 2],
         labels=Labels(tuple("abc"), codes=truth // 2),
     ).validate()
     found = good.metrics
     assert json.loads(json.dumps(found, allow_nan=False)) == found
-    assert found["nesting"] == found["nesting_evidence"] == pytest.approx(1)
-    assert found["agreement"] == 1
+    assert found["nesting"] == pytest.approx(1)
     assert (found["used_1"], found["used_2"], found["groups_1"]) == (6, 3, 6)
     assert found["nmi_2"] == pytest.approx(1)
     assert found["nmi_1"] < 1
     zero = np.zeros(120, dtype=np.int32)
-    bad = replace(good, groups=[truth, zero], evidence=[truth, zero], parents=[])
+    bad = replace(good, groups=[truth, zero], parents=[])
     found = bad.metrics
-    assert found["nesting"] == found["nesting_evidence"] == 0
+    assert found["nesting"] == 0
     assert found["used_2"] == 1
     assert found["largest_share_2"] == 1
     assert found["parents_from"] == "majority"

@@ -61,8 +61,7 @@ def test_validate_refuses_what_does_not_fit_together() -> None:
         "parents of level 1": {"parents": [np.full(6, 3, dtype=np.int32)]},
         "embedding": {"layer_dims": (4, 5)},
         "confidence": {"confidence": np.full(10, np.nan, dtype=np.float32)},
-        "evidence": {"evidence": result.evidence[:1]},
-        "0 levels of memberships": {"memberships": []},
+        "1 levels of memberships": {"memberships": result.memberships[:1]},
     }
     for words, change in cases.items():
         with pytest.raises(InputError, match=words):

@@ -33,7 +33,7 @@ def test_the_node_table_holds_the_whole_result(
     table = nodes_table(result)
     back = result_from_table(table, result.embedding, result.layer_dims, result.hierarchy)
     assert back.validate().ids == result.ids
-    for name in ("memberships", "groups", "evidence", "parents", "attention_gap"):
+    for name in ("memberships", "groups", "parents", "attention_gap"):
         for mine, theirs in zip(getattr(result, name), getattr(back, name), strict=True):
             np.testing.assert_array_equal(mine, theirs)
     np.testing.assert_array_equal(back.concentration, result.concentration)
@@ -74,7 +74,7 @@ def test_groups_need_no_memberships_and_vectors_need_no_groups(levels: int) -> N
     assert not [n for n in table.column_names if n.startswith(("membership", "concentration"))]
     back = result_from_table(table, hard.embedding, hard.layer_dims, tree).validate()
     assert back.num_levels == levels
-    assert (back.memberships, back.evidence, back.parents) == ([], [], [])
+    assert (back.memberships, back.parents) == ([], [])
     for mine, theirs in zip(hard.groups, back.groups, strict=True):
         np.testing.assert_array_equal(mine, theirs)
     assert same_labels(hard, back)

@@ -57,7 +57,7 @@ def test_a_finished_run_gives_back_what_was_written(tmp_path: Path, labels: str)
     again = run.result().validate()
     np.testing.assert_array_equal(again.embedding, result.embedding)
     assert again.layer_dims == result.layer_dims
-    for name in ("memberships", "groups", "evidence", "parents", "attention_gap"):
+    for name in ("memberships", "groups", "parents", "attention_gap"):
         assert len(getattr(again, name)) == len(getattr(result, name))
         for x, y in zip(getattr(result, name), getattr(again, name), strict=True):
             np.testing.assert_array_equal(x, y)

@@ -103,7 +103,7 @@ def test_group_lines_for_one_and_two_levels() -> None:
     one = {"levels": 1, "used_1": 3, "groups_1": 4, "largest_share_1": 0.5, "nesting": None}
     assert group_lines(one) == ["level 1: 3 of 4 groups used, largest 50%"]
     two = {
-        **{"levels": 2, "nesting": 0.9, "nesting_evidence": 0.8},
+        **{"levels": 2, "nesting": 0.9},
         **{"used_1": 3, "groups_1": 4, "largest_share_1": 0.5, "nmi_1": 0.61},
         **{"used_2": 2, "groups_2": 2, "largest_share_2": 0.7, "nmi_2": None},
     }
@@ -111,7 +111,6 @@ def test_group_lines_for_one_and_two_levels() -> None:
     assert lines[0].startswith("level 2")
     assert lines[1].endswith("NMI with the labels 0.61")
     assert "0.900" in lines[2]
-    assert "0.800" in lines[2]
 
 
 def test_tree_lines_put_children_below_their_parent() -> None:

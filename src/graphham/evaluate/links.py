@@ -39,8 +39,7 @@ def measure_links(
     """Fit a method on a graph that lacks the test edges and rank each of them among non-links.
 
     Labels are never shown. Settings are chosen by the mean of AUC and MRR on the validation edges,
-    which the method is not fitted on either; their negatives are of the same kind as the test's. A
-    method whose link score learns does so from the same validation edges.
+    which the method is not fitted on either; their negatives are of the same kind as the test's.
 
     Args:
         graph: The whole graph.
@@ -64,16 +63,12 @@ def measure_links(
     asked = questions(split.validation, "validation")
 
     spared = 0.0
-    unlearned: dict[int, Method] = {}
 
     def fit(candidate: Method) -> Method:
         nonlocal spared
         method, saved = embedded(candidate, split.graph, fits)
         spared += saved
-        learned = method.learn_links(*as_pairs(asked))
-        if learned is not method:
-            unlearned[id(learned)] = method
-        return learned
+        return method
 
     def validate(candidate: Method) -> float:
         found = link_metrics(score_queries(candidate, asked))
@@ -82,10 +77,6 @@ def measure_links(
     chosen = choose(cell, fit, validate)
     tested = questions(split.test, "test")
     metrics = link_metrics(score_queries(chosen.method, tested))
-    if id(chosen.method) in unlearned:
-        # What the vectors are worth without the weights that held-out links taught.
-        alone = link_metrics(score_queries(unlearned[id(chosen.method)], tested))
-        metrics |= {"auc_alone": alone["auc"], "mrr_alone": alone["mrr"]}
     record = {
         "metrics": metrics,
         **choice_record(chosen, spared),

@@ -21,6 +21,7 @@ TITLES = {
     "mrr": "MRR",
     "scaled_mrr": "scaled MRR",
     "hits_1": "hits@1",
+    # Of cells that GraphHAM left when small networks and a learned link score stood beside it.
     "accuracy_alone": "accuracy, network alone",
     "auc_alone": "AUC, vectors alone",
     "mrr_alone": "MRR, vectors alone",
@@ -229,17 +230,19 @@ def link_detail_table(records: Iterable[Record]) -> Table:
                     "scale": first["metrics"]["scale"],
                 }
             )
+    used = [name for name in names if any(row[name] is not None for row in rows)]
     columns = (
         *text_columns("graph", "negatives", "method"),
-        *(Column(name, TITLES[name], "score") for name in names),
+        *(Column(name, TITLES[name], "score") for name in used),
         Column("scale", "scale", "count"),
     )
-    notes = (
-        "Scaled MRR counts rank r as 1 / ceil(r / scale).",
-        "Vectors alone: the same fit scored by the first layer's cosine, without the weights that "
-        "the validation links taught.",
-    )
-    return Table("Further link metrics", columns, tuple(rows), notes, "metrics")
+    notes = ["Scaled MRR counts rank r as 1 / ceil(r / scale)."]
+    if "auc_alone" in used:
+        notes.append(
+            "Vectors alone: the same fit scored by the first layer's cosine, without the weights "
+            "that the validation links taught."
+        )
+    return Table("Further link metrics", columns, tuple(rows), tuple(notes), "metrics")
 
 
 def hierarchy_table(records: Iterable[Record], part: str, title: str) -> Table:
@@ -287,7 +290,7 @@ def hierarchy_table(records: Iterable[Record], part: str, title: str) -> Table:
     )
     note = (
         "Level 1 is the finest. Groups used: share of the groups that hold at least 1% of the "
-        "nodes, worst level. Evidence nesting: before the levels are combined."
+        "nodes, worst level."
     )
     return Table(title, columns, tuple(rows), (note,), "hierarchy")
 

@@ -191,18 +191,6 @@ class Method(FittedModel):
     def _score_links(self, pairs: Rows) -> npt.NDArray[np.float64]:
         return cosines(self.embedding_, pairs)
 
-    def learn_links(self, pairs: Rows, is_link: npt.NDArray[np.bool_]) -> Self:
-        """Return this fit with a link score that has learned from pairs it was not fitted on.
-
-        Args:
-            pairs: ``(count, 2)`` rows.
-            is_link: ``(count,)`` which of them are links.
-
-        Returns:
-            A copy that shares this fit's arrays; the fit itself where it has nothing to learn.
-        """
-        return self
-
     def search_space(self, task: str) -> list[dict[str, Any]]:
         """Return ``SEARCH_BUDGET`` settings to choose among on validation data, the default first.
 

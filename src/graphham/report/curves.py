@@ -14,7 +14,7 @@ from graphham.report.view import RunView
 if TYPE_CHECKING:
     from graphham.report.canvas import Figure
 
-_PART_NAMES = {"nesting_loss": "nesting", "self_training": "self-training", "class": "labels"}
+_PART_NAMES = {"nesting_loss": "nesting", "class": "labels"}
 _NOT_LOSSES = ("epoch", "seconds", "used_", "validation", "lr", "tau")
 
 

@@ -116,13 +116,6 @@ def majority_parents(
     return table_majority(contingency(lower, upper, num_lower, num_upper))
 
 
-def level_agreement(
-    lower: npt.NDArray[Any], upper: npt.NDArray[Any], parents: npt.NDArray[Any]
-) -> float:
-    """Return the share of nodes whose lower group's parent is their upper group."""
-    return float((np.asarray(parents)[lower] == upper).mean()) if len(lower) else 0.0
-
-
 def path_decode(
     memberships: Sequence[npt.NDArray[Any]], parents: Sequence[npt.NDArray[Any]]
 ) -> list[Codes]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 LABEL_WIDTH = 10
 _LINE_SECONDS = 5.0
 # What the parts of the objective are called on screen; others keep their own name.
-_PART_NAMES = {"nesting_loss": "nesting", "self_training": "self-training"}
+_PART_NAMES = {"nesting_loss": "nesting"}
 _NOT_PARTS = {"epoch", "loss", "seconds", "validation", "lr", "tau"}
 
 
