@@ -158,7 +158,9 @@ def fit_graph(
             model, work, inputs, config, tables, truth, validator, run, listener, ranks
         )
         if truth is not None and prepared.groups is not None and config.loss.teacher_weight:
-            trainer.teacher = teach(prepared.groups.committee(config), truth)
+            assert model.classifier is not None
+            width = model.classifier.out_features
+            trainer.teacher = teach(prepared.groups.committee(config), truth, width)
         trained = time.perf_counter()
         status = trainer.fit(resume)
         trained = time.perf_counter() - trained

@@ -82,13 +82,21 @@ class GroupMap:
             known_rows: ``(num_nodes,)`` training row of each node, -1 for new ones.
             ranks: The processes that hold the parts of a split graph.
         """
-        if graph.fingerprint() == self.graph:
-            return self.all_levels(self.known)
+        if self._is_training_graph(graph, known_rows):
+            return self.all_levels(self.known[known_rows])
         own = self.evidence(features)
         start = softmax_rows(own.copy())
         is_known = known_rows >= 0
         start[is_known] = self.known[known_rows[is_known]]
         return self.all_levels(self.model.infer(own, GraphLinks(graph, ranks), start))
+
+    def _is_training_graph(self, graph: Graph, known_rows: Codes) -> bool:
+        """Whether these are the training nodes and links, be it in another order."""
+        if len(known_rows) != len(self.known) or (known_rows < 0).any():
+            return False
+        if np.array_equal(known_rows, np.arange(len(known_rows))):
+            return graph.fingerprint() == self.graph
+        return graph.permuted(np.argsort(known_rows)).fingerprint() == self.graph
 
     def all_levels(self, finest: Floats) -> torch.Tensor:
         """Return ``(num_nodes, sum of K_l)`` memberships of every level from the finest."""

@@ -287,8 +287,7 @@ def collapse_notes(groups: list[Any], counts: tuple[int, ...]) -> list[str]:
         used = groups_used(codes, count, min(0.01, 0.25 / count))
         if count > 1 and used < 0.5 * count:
             notes.append(
-                f"level {level + 1} uses only {used} of {count} groups; ask for fewer with "
-                f"--groups, or raise loss.balance_weight"
+                f"level {level + 1} uses only {used} of {count} groups; ask for fewer with --groups"
             )
     for level, (low, high) in enumerate(itertools.pairwise(groups)):
         if counts[level + 1] > 1 and nesting_score(low, high) < 0.5:

@@ -179,7 +179,9 @@ class TrainingSteps:
                 continue
             parts, codes = self.loss(step, epoch)
             self.optimizer.zero_grad(set_to_none=True)
-            (shard.share * total_loss(parts)).backward()  # type: ignore[no-untyped-call]
+            total = shard.share * total_loss(parts)
+            if total.requires_grad:  # not where every part is switched off
+                total.backward()  # type: ignore[no-untyped-call]
             for table in self.tables:
                 table.end_shard()
             for level, seen in enumerate(codes):
