@@ -6,12 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from graphham.model.group_seeding import Seeds
 
 from graphham.config.settings import make_config
 from graphham.graph.graph import Labels
 from graphham.graph.neighborhoods import Block
 from graphham.model.feature_rows import FeatureRows
-from graphham.model.group_seeding import Seeds
 from graphham.model.inputs import NodeInputs
 from graphham.model.membership import combine_levels
 from graphham.model.network import Batch, GraphHAMNet
