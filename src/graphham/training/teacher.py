@@ -59,7 +59,10 @@ class ClassCounts:
 
 
 def group_classes(
-    memberships: Floats, parents: Sequence[npt.NDArray[np.int64]], truth: Truth
+    memberships: Floats,
+    parents: Sequence[npt.NDArray[np.int64]],
+    truth: Truth,
+    num_classes: int,
 ) -> Floats:
     """Return ``(num_nodes, num_classes)`` q of every node; a labelled one counts for itself too.
 
@@ -67,9 +70,10 @@ def group_classes(
         memberships: ``(num_nodes, K_1)`` finest memberships.
         parents: Per level but the last the parent of each group.
         truth: Labels; only those to train on are counted.
+        num_classes: Number of classes, whether or not a node has them all.
     """
     rows = torch.nonzero(truth.training)[:, 0].numpy()
-    targets = one_hot(truth)[rows]
+    targets = one_hot(truth, num_classes)[rows]
     levels = [level.astype(np.float64) for level in sum_levels(memberships[rows], parents)]
     counts = ClassCounts(
         [level.T @ targets for level in levels], [level.sum(0) for level in levels], parents
@@ -80,18 +84,20 @@ def group_classes(
     return out
 
 
-def teach(fits: Sequence[BlockFit], truth: Truth) -> Tensor:
+def teach(fits: Sequence[BlockFit], truth: Truth, num_classes: int) -> Tensor:
     """Return ``(num_nodes, num_classes)`` the mean of what several fits say of the classes."""
-    total = sum(group_classes(fit.memberships, fit.model.parents, truth) for fit in fits)
+    total = sum(
+        group_classes(fit.memberships, fit.model.parents, truth, num_classes) for fit in fits
+    )
     return torch.from_numpy(np.asarray(total / np.float32(len(fits)), dtype=np.float32))
 
 
-def one_hot(truth: Truth) -> npt.NDArray[np.float64]:
+def one_hot(truth: Truth, num_classes: int) -> npt.NDArray[np.float64]:
     """Return ``(num_nodes, num_classes)`` zeros and ones; rows without a label are arbitrary."""
     if truth.is_multi:
         return np.asarray(truth.targets.numpy(), dtype=np.float64)
     codes = truth.targets.clamp_min(0).numpy()
-    out: npt.NDArray[np.float64] = np.eye(int(codes.max()) + 1)[codes]
+    out: npt.NDArray[np.float64] = np.eye(num_classes)[codes]
     return out
 
 

@@ -1,0 +1,94 @@
+"""The groups of a run: one fit for all processes, its ablations, and the teacher's committee."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from sklearn.metrics import normalized_mutual_info_score as nmi
+
+from graphham.model.inputs import fit_inputs
+from graphham.training import run_groups
+from graphham.training.plan import plan_fit
+from graphham.training.run_groups import fit_run_groups
+from tests.parallel.test_partitioned_graph import Table
+from tests.reference.graphs import planted, small_config, without_features
+from tests.training.test_shared_checkpoints import SharingRanks
+
+PLANTED = planted()
+GRAPH = PLANTED.graph
+
+
+def fitted(graph=GRAPH, ranks=None, **settings):
+    config = plan_fit(graph, small_config(settings)).config
+    features, inputs, lead = fit_inputs(graph, config.inputs, 0, config.inputs.group_dim)
+    given = {} if ranks is None else {"ranks": ranks}
+    basis = np.ascontiguousarray(lead)
+    return fit_run_groups(graph, inputs, basis, features.is_structural, config, **given), config
+
+
+def test_the_planted_tree_is_found_and_the_map_is_of_the_chosen_fit():
+    groups, config = fitted()
+    truth = GRAPH.labels.codes
+    assert nmi(truth, groups.map.known.argmax(1)) > 0.9
+    assert groups.map.groups == config.groups
+    assert groups.map.graph == GRAPH.fingerprint()
+    assert len(groups.fits) == 8  # two views, two starts, two seeds
+    assert any(fit.memberships is groups.map.known for fit in groups.fits)
+    again, _ = fitted()
+    np.testing.assert_array_equal(again.map.known, groups.map.known)
+    other, _ = fitted(seed=1)
+    assert not np.array_equal(other.map.known, groups.map.known)
+
+
+def test_settings_switch_links_and_nesting_off():
+    without, _ = fitted(**{"model.group_links": False})
+    assert not any(table.any() for table in without.map.model.tables)
+    flat, _ = fitted(**{"loss.must_link_weight": 0, "loss.cannot_link_weight": 0})
+    assert not flat.map.model.vectors[1].any()
+    nested, _ = fitted(**{"loss.cannot_link_weight": 0})
+    assert nested.map.model.vectors[1].any()
+
+
+def test_a_large_graph_is_started_once_from_each_view(monkeypatch):
+    monkeypatch.setattr(run_groups, "_MANY_NODES", 100)
+    groups, _ = fitted()
+    assert len(groups.fits) == 4
+
+
+def test_features_made_from_links_are_one_view():
+    groups, _ = fitted(without_features(GRAPH))
+    assert len(groups.map.scales) == 1
+    assert len(groups.map.center) == 0
+    assert len(groups.fits) == 4
+
+
+def test_the_committee_has_finer_trees_over_the_same_levels():
+    groups, config = fitted(groups=(5, 2))
+    committee = groups.committee(config)
+    assert len(committee) == len(groups.fits) + 4
+    assert [fit.model.groups for fit in committee[-4:]] == [(20, 5, 2)] * 4
+    # A few nodes are not worth a level of their own.
+    few, many = fitted(groups=(30, 2))
+    assert few.committee(many) == few.fits
+    flat, config = fitted(groups=(5, 2), **{"model.group_links": False})
+    assert not flat.committee(config)[-1].model.tables[0].any()
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_the_first_process_decides_for_all(count):
+    """Machines may round differently, and k-means makes other groups of the last digit."""
+    table = Table(count)
+
+    def one(rank):
+        ranks = SharingRanks(rank, count, table=table)
+        return fitted(seed=rank, ranks=ranks)[0].map  # stands for another machine's arithmetic
+
+    with ThreadPoolExecutor(count) as pool:
+        maps = list(pool.map(one, range(count)))
+    alone = fitted(seed=0)[0].map
+    for found in maps:
+        state, expected = found.state(), alone.state()
+        assert state.keys() == expected.keys()
+        for name, value in expected.items():
+            np.testing.assert_array_equal(state[name], value)
+            assert state[name].dtype == value.dtype, name
