@@ -186,16 +186,20 @@ def test_levels_nest_exactly(seed, tree, directed):
 
 
 def planted(kind, seed=0, nodes=600, degree=12):
-    """Six groups under three: links inside, or only to the partner group."""
+    """Six groups: links inside, to the partner group, or anywhere but to the own group."""
     rng = np.random.default_rng(seed)
     truth = rng.integers(0, 6, nodes)
     source = rng.integers(0, nodes, nodes * degree // 2)
-    wanted = truth[source] if kind == "homophilous" else PARTNER[truth[source]]
-    wanted = np.where(rng.random(len(source)) < 0.75, wanted, rng.integers(0, 6, len(source)))
+    wanted, firm, noise = {
+        "homophilous": (truth[source], 0.75, 0.5),
+        "heterophilous": (PARTNER[truth[source]], 0.75, 0.5),
+        "avoiding": ((truth[source] + rng.integers(1, 6, len(source))) % 6, 0.95, 0.3),
+    }[kind]
+    wanted = np.where(rng.random(len(source)) < firm, wanted, rng.integers(0, 6, len(source)))
     pools = [np.flatnonzero(truth == k) for k in range(6)]
     target = np.array([rng.choice(pools[k]) for k in wanted])
     graph = build_graph(source, target, nodes)
-    x = np.eye(6, 32)[truth] + 0.5 * rng.normal(size=(nodes, 32))
+    x = np.eye(6, 32)[truth] + noise * rng.normal(size=(nodes, 32))
     return graph, truth, unit(x).astype(np.float32)
 
 

@@ -100,7 +100,7 @@ def fingerprint(step):
         arrays += [block.indptr, block.indices, block.source_rows]
     features = step.batch.features
     arrays += [features.values if features.matrix is not None else features.dense]
-    arrays += [step.batch.diffused, step.batch.degrees]
+    arrays += [step.batch.memberships]
     return [np.asarray(a).tobytes() for a in arrays], int(step.key)
 
 
