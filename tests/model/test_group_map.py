@@ -127,8 +127,8 @@ def test_the_best_start_of_the_chosen_view_is_kept(same):
     more = fit_groups(seen, TREE, 0, seeds=3)
     assert len(more[2]) == 12
     alike = [
-        fit_candidate(seen, Candidate(more[0], smooth, seed), TREE, 0)
-        for smooth in (False, True)
+        fit_candidate(seen, Candidate(more[0], starts, seed), TREE, 0)
+        for starts in ("own", "smooth")
         for seed in range(3)
     ]
     for first in (0, 3):
@@ -211,9 +211,19 @@ def test_what_is_saved_comes_back(same, other):
 
 def test_ablations_reach_the_fit(same):
     graph, _, _, _, seen, _ = same
-    one = Candidate((12.0,), False, 0)
+    one = Candidate((12.0,), "own", 0)
     without = fit_candidate(seen, one, TREE, 0, uses_links=False)
     assert not without.model.tables[0].any()
     flat = fit_candidate(seen, one, TREE, 0, is_nested=False)
     assert not flat.model.vectors[1].any()
     assert GraphLinks(graph).degrees.sum() > 0
+
+
+def test_groups_found_before_are_one_more_start(same):
+    _, truth, _, _, seen, fits = same
+    tree = [np.array([0, 0, 1, 1, 2, 2])]
+    _, chosen, tried = fit_groups(seen, TREE, 0, seeds=1, given=(truth, tree))
+    assert len(tried) == len(fits) + 2  # once with either view
+    np.testing.assert_array_equal(tried[2].model.parents[0], tree[0])
+    assert nmi(truth, tried[2].memberships.argmax(1)) > 0.9
+    assert any(fit is chosen for fit in tried)
