@@ -13,9 +13,9 @@ from graphham.graph.ids import NodeIds
 from graphham.model.block_model import (
     BlockModel,
     GraphLinks,
-    Views,
     _estimate,
     fit_block_model,
+    group_vectors,
     link_trust,
     softmax_rows,
     sum_levels,
@@ -25,6 +25,7 @@ from tests.reference.graphs import random_graph
 from tests.reference.model import softmax
 
 PARTNER = np.array([3, 4, 5, 0, 1, 2])  # the group that a planted group links to
+SCALE = 12.0
 SEEDS = st.integers(0, 10**6)
 TREES = {
     "one level": [],
@@ -120,10 +121,10 @@ def unit(x):
     return x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)
 
 
-def make_views(rng, nodes, dim=3, scale=12.0):
+def make_inputs(rng, nodes, dim=3):
     x = unit(rng.normal(size=(nodes, dim))).astype(np.float32)
     x[rng.random(nodes) < 0.2] = 0.0  # nodes without features
-    return Views.join([x], [scale])
+    return x
 
 
 def random_memberships(rng, nodes, count):
@@ -136,35 +137,36 @@ def test_a_round_and_the_estimate_equal_the_loops(nodes, seed, weighted, directe
     graph = random_graph(nodes, seed, weighted, directed)
     rng = np.random.default_rng(seed)
     parents = TREES[tree]
-    views = make_views(rng, nodes)
+    x = make_inputs(rng, nodes) * np.float32(SCALE**0.5)
     held = random_memberships(rng, nodes, 4)
     links = GraphLinks(graph)
     assert links.is_directed == directed
-    model, gains = _estimate(views, links, held, links.sums(held), parents, True)
+    model, gains = _estimate(x, SCALE, links, held, links.sums(held), parents, True)
     levels = [level.astype(float) for level in sum_levels(held, parents)]
-    vectors, tables = slow_estimate(views.x.astype(float), graph, levels, parents, 12.0)
+    vectors, tables = slow_estimate(x.astype(float), graph, levels, parents, SCALE)
     for found, expected in zip(model.vectors, vectors, strict=True):
         np.testing.assert_allclose(found, expected, atol=2e-3)
     for found, expected in zip(model.tables, tables, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
     assert len(gains) == len(parents) + 1
-    own = model.feature_evidence(views.x)
+    own = model.feature_evidence(x)
     moved = softmax_rows(own + model.link_evidence(held, links))
-    np.testing.assert_allclose(moved, slow_round(model, views.x, graph, held), atol=1e-4)
+    np.testing.assert_allclose(moved, slow_round(model, x, graph, held), atol=1e-4)
 
 
 def test_a_fit_is_rounds_of_estimating_and_moving():
     """Two rounds of the fit are two rounds by hand, from nine parts certainty of the start."""
     graph = random_graph(20, 3)
     rng = np.random.default_rng(0)
-    views, links = make_views(rng, 20), GraphLinks(graph)
+    own, links = make_inputs(rng, 20), GraphLinks(graph)
+    x = own * np.float32(SCALE**0.5)
     codes, parents = rng.integers(0, 4, 20), TREES["two levels"]
     held = np.full((20, 4), 0.1 / 4, dtype=np.float32)
     held[np.arange(20), codes] += 0.9
     for _ in range(2):
-        model, _ = _estimate(views, links, held, links.sums(held), parents, True)
-        held = softmax_rows(model.feature_evidence(views.x) + model.link_evidence(held, links))
-    fit = fit_block_model(views, links, codes, parents, rounds=2)
+        model, _ = _estimate(x, SCALE, links, held, links.sums(held), parents, True)
+        held = softmax_rows(model.feature_evidence(x) + model.link_evidence(held, links))
+    fit = fit_block_model(own, SCALE, links, codes, parents, rounds=2)
     np.testing.assert_allclose(fit.memberships, held, atol=1e-6)
     assert fit.rounds == 2
     assert math.isfinite(fit.bound)
@@ -177,7 +179,7 @@ def test_levels_nest_exactly(seed, tree, directed):
     rng = np.random.default_rng(seed)
     parents = TREES[tree]
     codes = rng.integers(0, 4, 12)
-    fit = fit_block_model(make_views(rng, 12), GraphLinks(graph), codes, parents)
+    fit = fit_block_model(make_inputs(rng, 12), SCALE, GraphLinks(graph), codes, parents)
     levels = fit.levels()
     np.testing.assert_allclose(levels[0].sum(1), 1, atol=1e-5)
     for low, high, parent in zip(levels, levels[1:], parents, strict=False):
@@ -210,9 +212,9 @@ def test_planted_groups_are_recovered_and_links_help(kind):
     # A start that is right about half of the nodes.
     codes = np.where(rng.random(len(truth)) < 0.5, truth, rng.integers(0, 6, len(truth)))
     parents = [np.array([0, 1, 2, 0, 1, 2])]
-    views, links = Views.join([x], [12.0]), GraphLinks(graph)
-    fit = fit_block_model(views, links, codes, parents)
-    alone = fit_block_model(views, links, codes, parents, uses_links=False)
+    links = GraphLinks(graph)
+    fit = fit_block_model(x, SCALE, links, codes, parents)
+    alone = fit_block_model(x, SCALE, links, codes, parents, uses_links=False)
     found = nmi(truth, fit.memberships.argmax(1))
     assert found > 0.9
     assert found > nmi(truth, alone.memberships.argmax(1)) + 0.1
@@ -229,8 +231,8 @@ def test_directed_links_count_in_both_directions():
     target = rng.integers(0, 100, 3000) + 100 * ((truth[source] + 1) % 3)
     graph = build_graph(source, target, 300, directed=True)
     codes = np.where(rng.random(300) < 0.7, truth, rng.integers(0, 3, 300))
-    views = Views.join([np.zeros((300, 2), dtype=np.float32)], [12.0])
-    fit = fit_block_model(views, GraphLinks(graph), codes, [])
+    x = np.zeros((300, 2), dtype=np.float32)
+    fit = fit_block_model(x, SCALE, GraphLinks(graph), codes, [])
     assert (fit.memberships.argmax(1) == truth).all()
     table = fit.model.tables[0]
     for k in range(3):
@@ -242,10 +244,9 @@ def test_directed_links_count_in_both_directions():
 def test_without_links_only_features_speak():
     graph, truth, x = planted("homophilous")
     other = build_graph([0], [1], graph.num_nodes)
-    views = Views.join([x], [12.0])
     fits = [
         fit_block_model(
-            views, GraphLinks(g), truth, [np.array([0, 1, 2, 0, 1, 2])], uses_links=False
+            x, SCALE, GraphLinks(g), truth, [np.array([0, 1, 2, 0, 1, 2])], uses_links=False
         )
         for g in (graph, other)
     ]
@@ -255,31 +256,34 @@ def test_without_links_only_features_speak():
 
 def test_flat_groups_do_not_lean_on_their_ancestors():
     graph, truth, x = planted("homophilous")
-    views, links = Views.join([x], [12.0]), GraphLinks(graph)
+    links = GraphLinks(graph)
     tree = [np.array([0, 1, 2, 0, 1, 2])]
-    flat = fit_block_model(views, links, truth, tree, is_nested=False)
-    single = fit_block_model(views, links, truth, [], is_nested=False)
+    flat = fit_block_model(x, SCALE, links, truth, tree, is_nested=False)
+    single = fit_block_model(x, SCALE, links, truth, [], is_nested=False)
     np.testing.assert_allclose(flat.memberships, single.memberships, atol=1e-5)
     assert not flat.model.vectors[1].any()
-    nested = fit_block_model(views, links, truth, tree)
+    nested = fit_block_model(x, SCALE, links, truth, tree)
     assert not np.allclose(nested.memberships, flat.memberships, atol=1e-3)
 
 
 def test_infer_goes_on_from_a_start_and_stays_at_a_settled_one():
     graph, truth, x = planted("homophilous")
-    views, links = Views.join([x], [12.0]), GraphLinks(graph)
-    fit = fit_block_model(views, links, truth, [], rounds=50)
+    links = GraphLinks(graph)
+    fit = fit_block_model(x, SCALE, links, truth, [], rounds=50)
     model = fit.model
-    held = fit.memberships.copy()
-    stayed = model.infer(views.x, links, fit.memberships)
-    np.testing.assert_array_equal(fit.memberships, held)  # the start is not overwritten
+    own = model.feature_evidence(x * np.float32(SCALE**0.5))
+    held, said = fit.memberships.copy(), own.copy()
+    stayed = model.infer(own, links, fit.memberships)
     assert np.abs(stayed - held).sum(1).mean() < 0.02
-    one = model.infer(views.x, links, held, rounds=1)
-    by_hand = softmax_rows(model.feature_evidence(views.x) + model.link_evidence(held, links))
+    one = model.infer(own, links, held, rounds=1)
+    by_hand = softmax_rows(own + model.link_evidence(held, links))
     np.testing.assert_array_equal(one, by_hand)
     # Without a start it begins with the features and ends in the same groups.
-    fresh = model.infer(views.x, links)
+    fresh = model.infer(own, links)
     assert (fresh.argmax(1) == held.argmax(1)).mean() > 0.98
+    # Neither the start nor what features say is overwritten.
+    np.testing.assert_array_equal(fit.memberships, held)
+    np.testing.assert_array_equal(own, said)
 
 
 @pytest.mark.parametrize("tree", sorted(TREES))
@@ -287,7 +291,7 @@ def test_what_is_saved_comes_back(tree):
     rng = np.random.default_rng(0)
     graph = random_graph(15, 1)
     fit = fit_block_model(
-        make_views(rng, 15), GraphLinks(graph), rng.integers(0, 4, 15), TREES[tree]
+        make_inputs(rng, 15), SCALE, GraphLinks(graph), rng.integers(0, 4, 15), TREES[tree]
     )
     again = BlockModel.from_state(fit.model.state())
     assert again.groups == fit.model.groups
@@ -302,16 +306,16 @@ def test_a_node_of_which_nothing_is_known_belongs_to_all_groups_alike():
     x = np.zeros((6, 2), dtype=np.float32)
     x[:2], x[2:4] = [1, 0], [0, 1]
     codes = np.array([0, 0, 1, 1, 0, 1])
-    fit = fit_block_model(Views.join([x], [12.0]), GraphLinks(graph), codes, [])
+    fit = fit_block_model(x, SCALE, GraphLinks(graph), codes, [])
     np.testing.assert_allclose(fit.memberships[4:], 0.5, atol=1e-6)
     assert (fit.memberships[:4].argmax(1) == codes[:4]).all()
 
 
 @pytest.mark.parametrize("width", [0, 3])
 def test_graphs_without_links_and_inputs_without_columns(width):
-    views = Views.join([np.zeros((5, width), dtype=np.float32)], [12.0])
+    x = np.zeros((5, width), dtype=np.float32)
     links = GraphLinks(build_graph([], [], 5))
-    fit = fit_block_model(views, links, np.array([0, 1, 2, 0, 1]), [np.array([0, 0, 1])])
+    fit = fit_block_model(x, SCALE, links, np.array([0, 1, 2, 0, 1]), [np.array([0, 0, 1])])
     np.testing.assert_allclose(fit.memberships, 1 / 3, atol=1e-6)
     assert math.isfinite(fit.bound)
     assert all(np.isfinite(table).all() for table in fit.model.tables)
@@ -319,8 +323,8 @@ def test_graphs_without_links_and_inputs_without_columns(width):
 
 def test_one_group_takes_everybody():
     graph = random_graph(10, 2)
-    views = make_views(np.random.default_rng(0), 10)
-    fit = fit_block_model(views, GraphLinks(graph), np.zeros(10, dtype=np.int64), [])
+    x = make_inputs(np.random.default_rng(0), 10)
+    fit = fit_block_model(x, SCALE, GraphLinks(graph), np.zeros(10, dtype=np.int64), [])
     assert (fit.memberships == 1).all()
     assert fit.model.groups == (1,)
     assert fit.rounds <= 2
@@ -329,9 +333,9 @@ def test_one_group_takes_everybody():
 def test_empty_groups_stay_finite():
     """More groups than anybody starts in, as where there are fewer distinct points than groups."""
     graph = random_graph(10, 2)
-    views = make_views(np.random.default_rng(0), 10)
+    x = make_inputs(np.random.default_rng(0), 10)
     parents = [np.array([0, 0, 1, 1, 1, 2, 2, 2])]
-    fit = fit_block_model(views, GraphLinks(graph), np.arange(10) % 2, parents)
+    fit = fit_block_model(x, SCALE, GraphLinks(graph), np.arange(10) % 2, parents)
     assert fit.model.groups == (8, 3)
     for array in (fit.memberships, *fit.model.vectors, *fit.model.tables):
         assert np.isfinite(array).all()
@@ -354,10 +358,8 @@ def test_the_links_of_a_hub_count_less_each():
     np.testing.assert_allclose(trust, [1, 0.5, 1 / 101], rtol=1e-6)
 
 
-def test_views_weigh_what_they_are_worth():
-    first, second = unit(np.array([[3.0, 4.0], [1, 0]])), unit(np.array([[0.0, 2.0], [0, 0]]))
-    views = Views.join([first.astype("f4"), second.astype("f4")], [12.0, 4.0])
-    own = views.x @ views.group_vectors(views.x).T
-    assert own[0, 0] == pytest.approx(16, rel=1e-5)  # both views match perfectly
-    assert own[1, 1] == pytest.approx(12, rel=1e-5)  # nothing is known in the second
-    assert own[0, 1] == pytest.approx(12 * 0.6, rel=1e-5)
+def test_a_perfect_match_is_worth_the_scale():
+    directions = np.array([[3.0, 4.0], [0.5, 0], [0, 0]], dtype=np.float32)
+    vectors = group_vectors(directions, 12.0)
+    np.testing.assert_allclose((vectors**2).sum(1), [12, 12, 0], rtol=1e-5)
+    assert vectors[0] @ vectors[1] == pytest.approx(12 * 0.6, rel=1e-5)

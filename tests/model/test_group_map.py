@@ -1,7 +1,5 @@
 """From a graph to memberships: what groups look at, which view is chosen, and new nodes."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -12,13 +10,10 @@ from graphham.graph.graph import build_graph
 from graphham.graph.mapped_features import MappedFeatures
 from graphham.kernels import SparseMatrix
 from graphham.model import group_map
-from graphham.model.block_model import GraphLinks
 from graphham.model.group_map import (
-    Candidate,
     GroupInputs,
     GroupMap,
-    fit_candidate,
-    fit_groups,
+    fit_from,
     main_parts,
     smoothed,
     unit_rows,
@@ -31,12 +26,11 @@ TREE = (6, 3)
 
 def fitted(graph, x, is_structural=False, seeds=1):
     """Fit groups to features as they are; return the map, its inputs and all fits."""
-    features = torch.from_numpy(x)
     basis = np.eye(x.shape[1], dtype=np.float32)
-    seen = GroupInputs.of(features, basis, graph, is_structural)
-    scales, fit, fits = fit_groups(seen, TREE, 0, seeds=seeds)
-    center = seen.center if len(scales) > 1 else seen.center[:0]
-    there = GroupMap(basis, center, scales, fit.model, fit.memberships, graph.fingerprint())
+    seen = GroupInputs.of(torch.from_numpy(x), basis, graph, is_structural)
+    fits = fit_from(seen, TREE, 0, seeds)
+    best = max(fits, key=lambda fit: fit.bound)
+    there = GroupMap(basis, seen.scale, best.model, best.memberships, graph.fingerprint())
     return there, seen, fits
 
 
@@ -90,54 +84,28 @@ def test_zero_rows_have_no_direction():
     np.testing.assert_allclose(unit_rows(x), [[0.6, 0.8], [0, 0]])
 
 
-def test_views_of_the_training_graph_are_those_of_the_fit(same):
-    graph, _, x, there, seen, _ = same
-    for scales in ((12.0,), (8.0, 8.0)):
-        center = seen.center if len(scales) > 1 else seen.center[:0]
-        looked = replace(there, scales=scales, center=center)
-        found = looked.views(torch.from_numpy(x), graph)
-        expected = seen.join(scales)
-        np.testing.assert_array_equal(found.x, expected.x)
-        assert (found.widths, found.scales) == (expected.widths, expected.scales)
-        assert found.x.shape[1] == len(scales) * x.shape[1]
+def test_what_features_say_is_what_the_fit_looked_at(same):
+    _, _, x, there, seen, _ = same
+    found = there.evidence(torch.from_numpy(x))
+    expected = there.model.feature_evidence(seen.own * np.float32(seen.scale**0.5))
+    np.testing.assert_array_equal(found, expected)
+    # Two levels share twice the evidence of a perfect match.
+    assert found.max() <= 2 * seen.scale + 1e-3
 
 
-def test_positions_made_from_links_are_looked_at_once():
+def test_positions_made_from_links_count_less():
     graph, _, x = planted("homophilous", nodes=120)
-    there, seen, fits = fitted(graph, x, is_structural=True)
-    assert seen.view_scales() == [there.scales]
-    assert len(there.scales) == 1
-    assert len(fits) == 2  # one view, started from own and from smoothed inputs
+    made, given = (fitted(graph, x, is_structural)[1] for is_structural in (True, False))
+    assert made.scale < given.scale
+    np.testing.assert_array_equal(made.own, given.own)
 
 
-def test_averages_over_neighbours_are_not_looked_at_where_they_say_nothing():
-    """Everybody's neighbours are of all other groups, so their means are alike."""
-    graph, truth, x = planted("avoiding", nodes=300, degree=20)
-    there, _, fits = fitted(graph, x)
-    assert len(there.scales) == 1
+@pytest.mark.parametrize("kind", ["homophilous", "heterophilous", "avoiding"])
+def test_the_planted_groups_are_found_wherever_links_go(kind):
+    graph, truth, x = planted(kind, nodes=300, degree=20)
+    there, _, fits = fitted(graph, x, seeds=2)
+    assert len(fits) == 4  # from own and from smoothed features, twice each
     assert nmi(truth, there.known.argmax(1)) > 0.8
-    assert len(fits) == 4  # two views from two starts each
-
-
-def test_the_best_start_of_the_chosen_view_is_kept(same):
-    _, truth, _, there, seen, fits = same
-    assert nmi(truth, there.known.argmax(1)) > 0.8
-    chosen = [fit for fit in fits if fit.memberships is there.known]
-    assert len(chosen) == 1
-    more = fit_groups(seen, TREE, 0, seeds=3)
-    assert len(more[2]) == 12
-    alike = [
-        fit_candidate(seen, Candidate(more[0], starts, seed), TREE, 0)
-        for starts in ("own", "smooth")
-        for seed in range(3)
-    ]
-    for first in (0, 3):
-        bounds = [fit.bound for fit in alike[first : first + 3]]
-        if more[1].bound in bounds:
-            assert more[1].bound == max(bounds)
-            break
-    else:
-        pytest.fail("the chosen fit is not among its candidates")
 
 
 def test_the_training_graph_gets_exactly_what_training_had(same):
@@ -179,8 +147,6 @@ def test_a_new_node_without_links_goes_by_its_features(same):
     center = np.zeros((1, x.shape[1]), dtype=np.float32)
     center[0] = there.model.vectors[0][there.known[sure].argmax(), : x.shape[1]]
     features = torch.from_numpy(np.concatenate([x, center, 0 * center]))
-    if len(there.scales) > 1:
-        pytest.skip("the smoothed view of an unknown node is centred")
     found = there.apply(features, grown, np.append(np.arange(300), [-1, -1])).numpy()
     assert found[300, :6].argmax() == there.known[sure].argmax()
     np.testing.assert_allclose(found[301, :6], 1 / 6, atol=1e-5)
@@ -197,7 +163,7 @@ def test_nodes_are_found_by_their_training_row_and_not_by_their_place(same):
 def test_what_is_saved_comes_back(same, other):
     for graph, _, x, there, *_ in (same, other):
         again = GroupMap.from_state(there.state())
-        assert again.scales == there.scales
+        assert again.scale == there.scale
         assert again.graph == there.graph
         assert again.groups == there.groups == TREE
         rows = np.arange(300)
@@ -209,21 +175,17 @@ def test_what_is_saved_comes_back(same, other):
         assert not torch.equal(one[:, :6], torch.from_numpy(there.known))
 
 
-def test_ablations_reach_the_fit(same):
-    graph, _, _, _, seen, _ = same
-    one = Candidate((12.0,), "own", 0)
-    without = fit_candidate(seen, one, TREE, 0, uses_links=False)
-    assert not without.model.tables[0].any()
-    flat = fit_candidate(seen, one, TREE, 0, is_nested=False)
-    assert not flat.model.vectors[1].any()
-    assert GraphLinks(graph).degrees.sum() > 0
+def test_ablations_reach_the_fits(same):
+    seen = same[4]
+    for fit in fit_from(seen, TREE, 0, 1, uses_links=False):
+        assert not fit.model.tables[0].any()
+    for fit in fit_from(seen, TREE, 0, 1, is_nested=False):
+        assert not fit.model.vectors[1].any()
 
 
-def test_groups_found_before_are_one_more_start(same):
-    _, truth, _, _, seen, fits = same
+def test_groups_found_elsewhere_can_be_a_start(same):
+    _, truth, _, _, seen, _ = same
     tree = [np.array([0, 0, 1, 1, 2, 2])]
-    _, chosen, tried = fit_groups(seen, TREE, 0, seeds=1, given=(truth, tree))
-    assert len(tried) == len(fits) + 2  # once with either view
-    np.testing.assert_array_equal(tried[2].model.parents[0], tree[0])
-    assert nmi(truth, tried[2].memberships.argmax(1)) > 0.9
-    assert any(fit is chosen for fit in tried)
+    fit = seen.fit(truth, tree)
+    np.testing.assert_array_equal(fit.model.parents[0], tree[0])
+    assert nmi(truth, fit.memberships.argmax(1)) > 0.9

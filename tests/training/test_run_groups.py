@@ -7,6 +7,7 @@ import pytest
 from sklearn.metrics import normalized_mutual_info_score as nmi
 
 from graphham.model.inputs import fit_inputs
+from graphham.parallel.ranks import ALONE
 from graphham.training import run_groups
 from graphham.training.plan import plan_fit
 from graphham.training.run_groups import fit_run_groups
@@ -16,14 +17,14 @@ from tests.training.test_shared_checkpoints import SharingRanks
 
 PLANTED = planted()
 GRAPH = PLANTED.graph
+TREE = [np.array([0, 0, 0, 1, 1, 1])]
 
 
-def fitted(graph=GRAPH, ranks=None, **settings):
+def fitted(graph=GRAPH, ranks=None, search=None, **settings):
     config = plan_fit(graph, small_config(settings)).config
     features, inputs, lead = fit_inputs(graph, config.inputs, 0, config.inputs.group_dim)
-    given = {} if ranks is None else {"ranks": ranks}
-    basis = np.ascontiguousarray(lead)
-    return fit_run_groups(graph, inputs, basis, features.is_structural, config, **given), config
+    basis, made = np.ascontiguousarray(lead), features.is_structural
+    return fit_run_groups(graph, inputs, basis, made, config, ranks or ALONE, search), config
 
 
 def test_the_planted_tree_is_found_and_the_map_is_of_the_chosen_fit():
@@ -32,8 +33,9 @@ def test_the_planted_tree_is_found_and_the_map_is_of_the_chosen_fit():
     assert nmi(truth, groups.map.known.argmax(1)) > 0.9
     assert groups.map.groups == config.groups
     assert groups.map.graph == GRAPH.fingerprint()
-    assert len(groups.fits) == 8  # two views, two starts, two seeds
-    assert any(fit.memberships is groups.map.known for fit in groups.fits)
+    assert len(groups.fits) == 4  # two kinds of start, two seeds
+    best = max(groups.fits, key=lambda fit: fit.bound)
+    assert best.memberships is groups.map.known
     again, _ = fitted()
     np.testing.assert_array_equal(again.map.known, groups.map.known)
     other, _ = fitted(seed=1)
@@ -49,17 +51,26 @@ def test_settings_switch_links_and_nesting_off():
     assert nested.map.model.vectors[1].any()
 
 
-def test_a_large_graph_is_started_once_from_each_view(monkeypatch):
+def test_a_large_graph_is_started_once_of_each_kind(monkeypatch):
     monkeypatch.setattr(run_groups, "_MANY_NODES", 100)
     groups, _ = fitted()
-    assert len(groups.fits) == 4
+    assert len(groups.fits) == 2
 
 
-def test_features_made_from_links_are_one_view():
-    groups, _ = fitted(without_features(GRAPH))
-    assert len(groups.map.scales) == 1
-    assert len(groups.map.center) == 0
-    assert len(groups.fits) == 4
+def test_features_made_from_links_count_less():
+    assert fitted(without_features(GRAPH))[0].map.scale < fitted()[0].map.scale
+
+
+def test_groups_that_a_search_found_are_one_more_start():
+    """Only where they have the number of groups that is asked for."""
+
+    class Search:
+        def start(self, groups):
+            return (GRAPH.labels.codes.astype(np.int64), TREE) if groups == (6, 2) else None
+
+    fits = [fitted(search=Search(), groups=groups)[0].fits for groups in ((6, 2), (5, 2))]
+    assert [len(one) for one in fits] == [5, 4]
+    np.testing.assert_array_equal(fits[0][-1].model.parents[0], TREE[0])
 
 
 def test_the_committee_has_finer_trees_over_the_same_levels():

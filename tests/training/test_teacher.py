@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphham.graph.graph import Labels, build_graph
-from graphham.model.block_model import GraphLinks, Views, fit_block_model, softmax_rows, sum_levels
+from graphham.model.block_model import GraphLinks, fit_block_model, softmax_rows, sum_levels
 from graphham.training import teacher
 from graphham.training.supervision import Truth
 from graphham.training.teacher import group_classes, one_hot, teach
@@ -152,9 +152,9 @@ def test_the_labels_choose_how_much_groups_lean_on_their_parents(monkeypatch):
 def test_fits_that_disagree_leave_the_teacher_unsure():
     graph = build_graph([0, 1, 3, 4], [1, 2, 4, 5], 6)
     x = np.repeat(np.eye(2, dtype=np.float32), 3, axis=0)
-    views, links = Views.join([x], [12.0]), GraphLinks(graph)
-    right = fit_block_model(views, links, np.array([0, 0, 0, 1, 1, 1]), [])
-    one = fit_block_model(views, links, np.zeros(6, dtype=np.int64), [])
+    links = GraphLinks(graph)
+    right = fit_block_model(x, 12.0, links, np.array([0, 0, 0, 1, 1, 1]), [])
+    one = fit_block_model(x, 12.0, links, np.zeros(6, dtype=np.int64), [])
     labels = Labels(("a", "b"), codes=np.array([0, 0, -1, 1, 1, -1], dtype=np.int32))
     truth = Truth.split(labels, 0, 0.0)
     alone = [teach([fit], truth, 2) for fit in (right, one)]
