@@ -79,7 +79,8 @@ def fit_run_groups(
     fits = fit_from(seen, config.groups, key, seeds, **_ablation(config))
     given = None if search is None else search.start(config.groups)
     if given is not None:
-        fits.append(seen.fit(*given, **_ablation(config)))
+        codes, parents = given
+        fits.append(seen.fit(codes, parents, **_ablation(config)))
     best = max(fits, key=lambda fit: fit.bound)
     there = GroupMap(basis, seen.scale, best.model, best.memberships, graph.fingerprint())
     if ranks.count > 1:
