@@ -55,7 +55,7 @@ def test_what_is_given_stays(facts):
         "model.init": "svd",
         "model.class_steps": 3,
         "loss.context_weight": 0.0,
-        "loss.guess_weight": 0.0,
+        "loss.teacher_weight": 0.0,
         "train.epochs": 7,
         "train.batch": "full",
         "train.lr": 0.3,
@@ -84,7 +84,7 @@ def test_the_task_and_the_labels_decide_the_defaults():
     assert (embed.train.weight_decay, classify.train.weight_decay) == (0.0, 5e-4)
     assert [c.model.init for c in (embed, classify, few)] == ["svd", "glorot", "svd"]
     assert [c.model.class_steps for c in (embed, classify, few, apart)] == [0, 0, 10, 0]
-    assert [c.loss.guess_weight for c in (embed, classify, few, apart)] == [0, 0, 3, 0]
+    assert [c.loss.teacher_weight for c in (embed, classify, few, apart)] == [0, 0, 1, 1]
     assert [c.loss.context_weight for c in (embed, classify, few, apart)] == [1, 0.2, 1, 0.2]
     # What is not about neighbours is the same for few labels of either kind.
     assert apart.train == few.train

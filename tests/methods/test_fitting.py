@@ -81,7 +81,6 @@ def test_the_summary_can_be_written_and_tells_cost_and_quality():
     fitted = fit_graph(multi_labelled(GRAPH), small_config({"task": "classify"}))
     summary = json.loads(json.dumps(fitted.summary))
     assert summary["hierarchy"]["nesting"] == pytest.approx(1)
-    assert 0 < summary["hierarchy"]["concentration"] <= 1
     assert summary["cost"]["peak_memory_bytes"] > 1 << 20
     assert summary["cost"]["seconds"] >= summary["training"]["seconds"] > 0
     assert summary["graph"]["nodes"] == 180
@@ -123,7 +122,7 @@ def test_groups_start_near_nodes_of_a_very_wide_table():
 
 
 def test_random_groups_on_request():
-    config = small_config({"model.membership_input": "state", "model.group_init": "random"})
+    config = small_config({"model.group_init": "random"})
     one = fit_graph(GRAPH, config)
     two = fit_graph(GRAPH, config)
     np.testing.assert_array_equal(one.result.embedding, two.result.embedding)

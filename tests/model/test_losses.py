@@ -11,7 +11,6 @@ from graphham.model.losses import (
     class_loss,
     constraint_loss,
     contrastive_loss,
-    seed_loss,
     skipgram_loss,
     violation_mass,
 )
@@ -134,18 +133,6 @@ def test_balance_equals_the_loops(nodes, groups, seed):
     assert float(balance_loss(prior.expand(nodes, groups), prior)) == pytest.approx(0, abs=1e-7)
 
 
-@settings(max_examples=30)
-@given(st.integers(1, 7), SEEDS)
-def test_seed_loss_is_the_mean_logarithm_of_the_seeded_group(nodes, seed):
-    held = [simplex(seed, nodes, 4), simplex(seed + 1, nodes, 2)]
-    codes = [level.argmin(1) for level in held]
-    expected = -sum(
-        np.mean([np.log(float(level[i, c])) for i, c in enumerate(code)])
-        for level, code in zip(held, codes, strict=True)
-    )
-    assert float(seed_loss(held, codes)) == pytest.approx(expected, rel=1e-5, abs=1e-6)
-
-
 def test_class_loss_for_one_label_many_labels_and_none():
     logits = draw(0, 5, 3)
     codes = torch.tensor([0, 2, 1, 1, 0])
@@ -171,7 +158,7 @@ def test_gradients_of_the_losses():
     a, b = draw(0, 5, 3).requires_grad_(), draw(1, 5, 3).requires_grad_()
     u, v = draw(2, 5, 4).requires_grad_(), draw(3, 5, 2).requires_grad_()
     prior = simplex(4, 4)
-    codes = [torch.tensor([0, 3, 1, 2, 2]), torch.tensor([0, 1, 1, 0, 1])]
+    codes = torch.tensor([0, 3, 1, 2, 2])
     assert check(lambda x, y: contrastive_loss(x, y, 0.2, 3), (a, b))
     assert check(lambda x, y: skipgram_loss(x[:, 0], y[:, 0]), (a, b))
     assert check(lambda x, y: violation_mass(x.softmax(1), y.softmax(1)), (u, v))
@@ -181,18 +168,15 @@ def test_gradients_of_the_losses():
         assert check(lambda y, how=how: constraint_loss(fixed_u, y.softmax(1), 0.7, 0, how), (v,))
         assert check(lambda x, how=how: constraint_loss(x.softmax(1), fixed_v, 0, 0.7, how), (u,))
     assert check(lambda x: balance_loss(x.softmax(1), prior), (u,))
-    assert check(lambda x, y: seed_loss([x.softmax(1), y.softmax(1)], codes), (u, v))
-    assert check(lambda x: class_loss(x, codes[0]), (u,))
+    assert check(lambda x: class_loss(x, codes), (u,))
 
 
 def test_firm_memberships_give_finite_losses_and_gradients():
     """Exact zeros and ones in float32, as a certain node has them."""
     held = torch.eye(3)[[0, 0, 1]].requires_grad_()
     prior = torch.full((3,), 1 / 3)
-    wrong = [torch.tensor([2, 2, 2])]
     for loss in (
         balance_loss(held, prior),
-        seed_loss([held], wrong),
         constraint_loss(held, held, 1.0, 1.0),
     ):
         (grad,) = torch.autograd.grad(loss, held, retain_graph=True)

@@ -1,6 +1,5 @@
-"""Memberships against loops: affinities, assignments, neighbours' evidence, nested levels."""
+"""Memberships that layers make, against loops: affinities, assignments, their gradients."""
 
-import itertools
 import math
 
 import numpy as np
@@ -9,17 +8,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphham.graph.neighborhoods import Block
 from graphham.model.membership import (
     assign,
-    combine_levels,
     cosine_affinity,
     gumbel_noise,
-    neighbor_evidence,
     one_hot_straight_through,
 )
 from tests.reference import model as slow
-from tests.reference.graphs import random_graph
 
 SEEDS = st.integers(0, 10**6)
 
@@ -126,106 +121,11 @@ def test_straight_through_is_one_hot_forward_and_soft_backward(nodes, groups, se
     torch.testing.assert_close(grad, factor)
 
 
-@settings(max_examples=40)
-@given(st.integers(2, 9), st.integers(1, 4), SEEDS, st.booleans(), st.booleans(), st.booleans())
-def test_neighbor_evidence_equals_the_loop(nodes, groups, seed, weighted, directed, self_edge):
-    graph = random_graph(nodes, seed, weighted, directed)
-    block = Block.full(graph, self_edge)
-    held = simplex(seed, nodes, groups)
-    table = draw(seed + 1, groups, groups)
-    table = table + table.T
-    degrees = torch.from_numpy(graph.degrees().astype(np.float64))
-    expected = slow.neighbor_evidence(held.numpy(), table.numpy(), block, degrees.numpy())
-    found = neighbor_evidence(held, table, block, degrees)
-    np.testing.assert_allclose(found, expected, atol=1e-6)
-    quick = neighbor_evidence(held.float(), table.float(), block, degrees.float())
-    np.testing.assert_allclose(quick, expected, atol=1e-4)
-    assert not found[torch.from_numpy(graph.degrees() == 0)].any()
-
-
-def test_a_sampled_neighbourhood_speaks_for_the_whole():
-    """Dropping half of equal neighbours changes nothing: evidence is scaled to the real degree."""
-    held = torch.tensor([[0.5, 0.5]] + [[0.9, 0.1]] * 8, dtype=torch.float64)
-    table = torch.tensor([[1.0, -1.0], [-1.0, 1.0]], dtype=torch.float64)
-    degrees = torch.tensor([8.0])
-    whole = Block([0, 9], range(9), 9)
-    part = Block([0, 5], [0, 2, 4, 6, 8], 9)
-    torch.testing.assert_close(
-        neighbor_evidence(held, table, whole, degrees),
-        neighbor_evidence(held, table, part, degrees),
-    )
-
-
-@st.composite
-def trees(draw_from):
-    """Group counts and parents; every group has a child."""
-    counts = [draw_from(st.integers(1, 4))]
-    for _ in range(draw_from(st.integers(0, 2))):
-        counts.append(counts[-1] + draw_from(st.integers(0, 4)))
-    counts = counts[::-1]
-    rng = np.random.default_rng(draw_from(SEEDS))
-    parents = [
-        rng.permutation(np.append(np.arange(up), rng.integers(0, up, low - up)))
-        for low, up in itertools.pairwise(counts)
-    ]
-    return counts, parents
-
-
-@settings(max_examples=40)
-@given(trees(), st.integers(1, 5), SEEDS)
-def test_combined_levels_equal_the_loop_and_nest_exactly(tree, nodes, seed):
-    counts, parents = tree
-    evidence = [draw(seed + k, nodes, count).softmax(1) for k, count in enumerate(counts)]
-    maps = [torch.from_numpy(p) for p in parents]
-    found = combine_levels([e.log() for e in evidence], maps)
-    expected = slow.combine_levels([e.numpy() for e in evidence], parents)
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-5)
-        np.testing.assert_allclose(one.sum(1), 1, atol=1e-9)
-    for level, parent in enumerate(maps):
-        summed = torch.zeros_like(found[level + 1]).index_add(1, parent, found[level])
-        torch.testing.assert_close(summed, found[level + 1])
-
-
-def test_levels_that_firmly_disagree_leave_a_node_between_their_two_groups():
-    """All but certain evidence in float32: no NaN, rows sum to one, no group nobody named."""
-    lower = (300.0 * torch.eye(6)[[0, 5, 1]]).log_softmax(1)
-    upper = (300.0 * torch.eye(3)[[1, 2, 0]]).log_softmax(1)
-    found = combine_levels([lower, upper], [torch.tensor([0, 0, 1, 1, 2, 2])])
-    for level in found:
-        torch.testing.assert_close(level.sum(1), torch.ones(3))
-    # The second parent has two equally unlikely children, which count sqrt(2) times as much.
-    share = 1 / (1 + 2**0.5)
-    rest = 1 - share
-    torch.testing.assert_close(found[1][0], torch.tensor([share, rest, 0.0]))
-    expected = torch.tensor([share, 0.0, rest / 2, rest / 2, 0.0, 0.0])
-    torch.testing.assert_close(found[0][0], expected)
-    assert found[0][1, 5] > 0.99  # no contradiction: certain
-    assert found[0][2, 1] > 0.99
-
-
-def test_a_parent_without_children_gets_next_to_nothing_and_no_nan():
-    lower, upper = torch.zeros(1, 2).log_softmax(1), torch.zeros(1, 3).log_softmax(1)
-    found = combine_levels([lower, upper], [torch.tensor([0, 2])])
-    torch.testing.assert_close(found[1], torch.tensor([[0.5, 0.0, 0.5]]))
-    torch.testing.assert_close(found[0], torch.tensor([[0.5, 0.5]]))
-
-
 def test_gradients_of_the_membership_functions():
-    graph = random_graph(6, 3)
-    block = Block.full(graph)
-    degrees = torch.from_numpy(graph.degrees().astype(np.float64))
-    table = draw(9, 3, 3)
     noise = draw(10, 6, 3)
-    parents = [torch.tensor([0, 1, 0])]
     u = draw(11, 6, 3).requires_grad_()
-    v = draw(12, 6, 2).requires_grad_()
     states, vectors = draw(13, 6, 4).requires_grad_(), draw(14, 3, 4).requires_grad_()
     check = torch.autograd.gradcheck
     assert check(lambda a, b: cosine_affinity(a, b, 8.0), (states, vectors))
     for how in ("log", "literal", "mean"):
         assert check(lambda a, how=how: assign(a, 0.7, noise, how), (u,))
-    assert check(lambda a: neighbor_evidence(a.softmax(1), table, block, degrees), (u,))
-    assert check(
-        lambda a, b: tuple(combine_levels([a.log_softmax(1), b.log_softmax(1)], parents)), (u, v)
-    )

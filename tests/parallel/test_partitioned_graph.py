@@ -136,17 +136,40 @@ def test_parts_read_the_features_of_the_whole(unit_rows):
 
 
 def test_parts_average_and_add_up_neighbours_like_the_whole():
-    from graphham.model.group_seeding import Links
-    from graphham.model.inputs import _averaged
+    from graphham.model.block_model import GraphLinks
+    from graphham.model.inputs import averaged
 
     x = torch.randn(NODES, 3, generator=torch.Generator().manual_seed(1))
 
     def both(graph, ranks):
-        return _averaged(x, graph, ranks), Links(graph, ranks) @ x.numpy()
+        links = GraphLinks(graph, ranks)
+        return averaged(x, graph, ranks), links.sums(x.numpy()), links.degrees
 
-    for mean, total in in_parts(2, both):
-        assert torch.equal(mean, _averaged(x, GRAPH))
-        np.testing.assert_array_equal(total, Links(GRAPH) @ x.numpy())
+    whole = GraphLinks(GRAPH)
+    for mean, (total, arriving), degrees in in_parts(2, both):
+        assert torch.equal(mean, averaged(x, GRAPH))
+        np.testing.assert_array_equal(total, whole.sums(x.numpy())[0])
+        assert arriving is None
+        np.testing.assert_array_equal(degrees, whole.degrees)
+
+
+def test_parts_find_the_groups_of_the_whole():
+    """From the same inputs every process gets the bits that one process has alone."""
+    from graphham.model.group_map import GroupInputs, fit_from
+
+    features, basis = torch.from_numpy(GRAPH.features), np.eye(5, dtype=np.float32)
+
+    def fit(graph, ranks):
+        seen = GroupInputs.of(features, basis, graph, False, ranks)
+        return fit_from(seen, (6, 2), 0, seeds=1)
+
+    alone = fit(GRAPH, Ranks())
+    for found in in_parts(3, fit):
+        for one, other in zip(found, alone, strict=True):
+            assert one.bound == other.bound
+            np.testing.assert_array_equal(one.memberships, other.memberships)
+            for mine, theirs in zip(one.model.tables, other.model.tables, strict=True):
+                np.testing.assert_array_equal(mine, theirs)
 
 
 @pytest.fixture(scope="module")
@@ -198,13 +221,14 @@ def test_parts_take_room_for_their_own_nodes_only(stores):
 def test_a_split_fit_is_the_fit_of_the_whole_store(preset, stores, tmp_path, monkeypatch):
     from graphham.model import inputs
     from graphham.results.run_writer import Run
+    from graphham.training import structure
     from tests.parallel.test_jobs import alone, command, run
 
     settings = {
         "preset": preset,
         "groups": (6, 2),
         "dim": 16,
-        "inputs.diffusion_dim": 8,  # fewer than there are features, so directions are looked for
+        "inputs.group_dim": 8,  # fewer than there are features, so directions are looked for
         "train.epochs": 3,
         "train.batch": "sampled",
         "train.batch_size": 600,
@@ -216,6 +240,7 @@ def test_a_split_fit_is_the_fit_of_the_whole_store(preset, stores, tmp_path, mon
     done = run(command(halves, out, settings, "--processes=2"))
     assert done.returncode == 0, done.stderr
     monkeypatch.setattr(inputs, "KEPT_BYTES", 0)  # as for a table too large to be kept
+    monkeypatch.setattr(structure, "_MOST_NODES", 0)  # nobody searches the groups of parts
     one, other = alone(whole, tmp_path / "whole", settings), Run.open(out)
     losses = [
         [json.loads(line)["loss"] for line in (r.path / "metrics.jsonl").read_text().splitlines()]

@@ -8,7 +8,6 @@ from graphham.graph.graph import build_graph
 from graphham.methods.fitting import fit_graph
 from graphham.readout.layerwise import LayerWise
 from graphham.readout.whole_graph import full_batch
-from graphham.results.encoder import ROUNDS
 from graphham.results.scores import show_paths
 from tests.reference.graphs import planted, relinked, small_config, with_features
 
@@ -49,21 +48,18 @@ def test_spans_say_what_the_whole_graph_says(case):
     model = fitted.encoder.model
     batch = full_batch(model, fitted.inputs, graph)
     with torch.no_grad():
-        output = model(batch, rounds=ROUNDS)
-        passes = model.encode(batch)
+        output = model(batch)
     whole = LayerWise(model, fitted.inputs, graph, span=50)
     reading = whole.read()
     np.testing.assert_allclose(reading.states, torch.cat(output.states, 1), atol=1e-6)
-    for one, affinity in zip(passes, reading.affinities, strict=True):
-        # Scaled cosines go up to eight, where float32 steps by 1e-6.
-        np.testing.assert_allclose(affinity, one.assigned.affinity, atol=4e-6)
-    logs = whole.log_evidence(reading.affinities, ROUNDS)
-    for said, evidence in zip(logs, output.evidence, strict=True):
-        np.testing.assert_allclose(np.exp(said), evidence, atol=1e-6)
+    for found, expected in zip(reading.memberships, output.memberships, strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-6)
     np.testing.assert_allclose(fitted.result.embedding, output.embedding(), atol=1e-6)
     # What is shown follows the path where the levels disagree about a node.
-    shown = [(level / level.sum(1, keepdim=True)).numpy() for level in output.memberships]
-    show_paths(shown, fitted.result.parents, sums=model.is_seeded)
+    mixtures = fitted.encoder._mixtures(graph, fitted.inputs)
+    levels = output.memberships if mixtures is None else mixtures.memberships
+    shown = [np.array(level, dtype=np.float32) for level in levels]
+    show_paths(shown, fitted.result.parents, sums=model.has_block_groups)
     for actual, expected in zip(fitted.result.memberships, shown, strict=True):
         np.testing.assert_allclose(actual, expected, atol=2e-6)
     # The other loop over the same edges.

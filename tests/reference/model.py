@@ -203,44 +203,5 @@ def pair_sums(z):
     return sum(dot(z[i], z[j]) for i in range(len(z)) for j in range(len(z)) if i != j)
 
 
-def neighbor_evidence(memberships, table, block, degrees, witnesses=64.0):
-    """What the neighbours' groups say about each target's."""
-    groups = len(table)
-    out = np.zeros((block.num_targets, groups))
-    for i, row in enumerate(neighbors(block)):
-        others = [(e, j) for spot, (e, j) in enumerate(row) if not (block.self_edge and spot == 0)]
-        weights = [1.0 if block.weights is None else float(block.weights[e]) for e, _ in others]
-        for (_, j), weight in zip(others, weights, strict=True):
-            for k in range(groups):
-                said = sum(memberships[j, q] * table[q, k] for q in range(groups))
-                out[i, k] += weight / sum(weights) * said
-        out[i] *= degrees[i] / (1 + degrees[i] / witnesses)
-    return out
-
-
-def combine_levels(evidence, parents):
-    """Going up the geometric mean with the children; going down share among the children."""
-    nodes = len(evidence[0])
-    up = [np.array(evidence[0], dtype=float)]
-    for level, parent in enumerate(parents):
-        joined = np.zeros(evidence[level + 1].shape)
-        for i in range(nodes):
-            for c in range(joined.shape[1]):
-                children = sum(up[level][i, k] for k in range(len(parent)) if parent[k] == c)
-                joined[i, c] = math.sqrt(evidence[level + 1][i, c] * children)
-            joined[i] /= joined[i].sum()
-        up.append(joined)
-    out = [up[-1]]
-    for level in range(len(parents) - 1, -1, -1):
-        parent = parents[level]
-        finer = np.zeros(up[level].shape)
-        for i in range(nodes):
-            for k in range(len(parent)):
-                family = sum(up[level][i, q] for q in range(len(parent)) if parent[q] == parent[k])
-                finer[i, k] = out[0][i, parent[k]] * up[level][i, k] / family
-        out.insert(0, finer)
-    return out
-
-
 def kl(mean, prior):
     return sum(m * math.log(m / p) for m, p in zip(mean, prior, strict=True) if m > 0)

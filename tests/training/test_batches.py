@@ -7,7 +7,7 @@ from scipy.sparse.csgraph import shortest_path
 
 from graphham.config.settings import InputConfig
 from graphham.graph.graph import build_graph
-from graphham.model.inputs import fit_inputs
+from graphham.model.inputs import NodeInputs, fit_inputs
 from graphham.training.batches import Batches, _in_scope, _one_step, _positions
 from graphham.training.plan import plan_fit
 from tests.reference.graphs import planted, relinked, small_config, with_features
@@ -18,6 +18,8 @@ GRAPH = planted().graph
 def make_batches(graph=GRAPH, inductive=True, **settings):
     config = plan_fit(graph, small_config(settings)).config
     _, inputs, _ = fit_inputs(graph, InputConfig(), 0)
+    held = torch.arange(2.0 * graph.num_nodes).view(-1, 2)  # each row says whose it is
+    inputs = NodeInputs(inputs.features, held)
     return Batches(graph, inputs, config, inductive)
 
 
@@ -46,7 +48,9 @@ def test_every_node_is_a_member_once_per_epoch(settings, inductive):
         )
         for step in steps:
             assert step.batch.num_targets == len(step.rows)
-            np.testing.assert_array_equal(step.batch.degrees, GRAPH.degrees()[step.rows])
+            held = step.batch.memberships
+            np.testing.assert_array_equal(held[: len(step.rows), 0], 2 * step.rows)
+            assert len(held) == len(step.batch.features)
             assert len(step.batch.features) == step.batch.blocks[0].num_sources
     if settings:
         assert not np.array_equal(*orders)
@@ -100,7 +104,7 @@ def fingerprint(step):
         arrays += [block.indptr, block.indices, block.source_rows]
     features = step.batch.features
     arrays += [features.values if features.matrix is not None else features.dense]
-    arrays += [step.batch.diffused, step.batch.degrees]
+    arrays += [step.batch.memberships]
     return [np.asarray(a).tobytes() for a in arrays], int(step.key)
 
 

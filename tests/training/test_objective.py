@@ -11,16 +11,14 @@ from hypothesis import strategies as st
 
 from graphham.errors import InputError
 from graphham.graph.graph import Labels
-from graphham.methods.fitting import _make_model, start_parameters
-from graphham.model.group_seeding import find_seeds
-from graphham.model.inputs import fit_inputs
-from graphham.model.losses import balance_loss, constraint_loss, seed_loss
+from graphham.methods.fitting import make_model, prepare
+from graphham.model.losses import balance_loss, constraint_loss
 from graphham.model.membership import one_hot_straight_through
-from graphham.readout.whole_graph import full_batch, level_states
 from graphham.training.batches import Batches
 from graphham.training.objective import EncodedStep, loss_parts, total_loss
 from graphham.training.plan import plan_fit
 from graphham.training.supervision import Truth
+from graphham.training.teacher import teach
 from tests.reference import model as slow
 from tests.reference.graphs import (
     multi_labelled,
@@ -43,26 +41,23 @@ QUIET = {
 }
 
 
-def prepare(graph, seeded=True, **settings):
-    """Return everything one step needs: model, tables, inputs, seeds and labels."""
+def start(graph, **settings):
+    """Return everything one step needs: model, settings, tables, inputs, labels and teacher."""
     plan = plan_fit(graph, small_config(QUIET, settings))
     config = plan.config
-    features, inputs, lead = fit_inputs(graph, config.inputs, 0, config.layer_dim)
-    model, tables = _make_model(graph, config, features, inputs, plan.table)
-    start_parameters(model, config, inputs, graph, lead)
-    seeds = None
-    if seeded:
-        states = level_states(model, full_batch(model, inputs, graph))
-        found = find_seeds(states, graph, model.groups, 0, 8.0)
-        model.graft(found)
-        seeds = [torch.from_numpy(codes) for codes in found.codes]
-    truth = Truth.split(graph.labels, 0, 0.1) if config.task == "classify" else None
-    return model, config, tables, inputs, seeds, truth
+    prepared = prepare(graph, config)
+    model, tables = make_model(graph, config, prepared, plan.table)
+    truth, said = None, None
+    if config.task == "classify":
+        truth = Truth.split(graph.labels, 0, 0.1)
+        classes = len(graph.labels.classes)
+        said = None if prepared.groups is None else teach(prepared.groups.fits, truth, classes)
+    return model, config, tables, prepared.inputs, truth, said
 
 
-def one_step(prepared, graph, how):
+def one_step(started, graph, how):
     """Return the parts and gradients of one step over all nodes."""
-    model, config, tables, inputs, seeds, truth = copy.deepcopy(prepared)
+    model, config, tables, inputs, truth, said = copy.deepcopy(started)
     for level, table in enumerate(tables):
         model.decoder(level).table = table
     config = config.model_copy(
@@ -71,11 +66,8 @@ def one_step(prepared, graph, how):
     (step,) = Batches(graph, inputs, config, inductive=not tables).epoch(0)
     model.train()
     output = model(step.batch)
-    parts = loss_parts(
-        EncodedStep(
-            model, config.loss, step, output, truth, seeds, torch.Generator().manual_seed(0)
-        )
-    )
+    generator = torch.Generator().manual_seed(0)
+    parts = loss_parts(EncodedStep(model, config.loss, step, output, truth, generator, said))
     total_loss(parts).backward()
     grads = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
     for table in tables:
@@ -85,7 +77,7 @@ def one_step(prepared, graph, how):
 
 CASES = {
     "default": ({}, GRAPH),
-    "before the graft": ({"seeded": False}, GRAPH),
+    "groups of the layers": ({"model.membership_input": "state"}, GRAPH),
     "three levels": ({"groups": (9, 4, 2), "dim": 24, "train.fanouts": (999,)}, GRAPH),
     "one level": ({"groups": (5,)}, GRAPH),
     "weighted": (
@@ -97,11 +89,15 @@ CASES = {
     "dense": ({}, with_features(GRAPH, GRAPH.features.toarray())),
     "no features": ({}, without_features(GRAPH)),
     "classify": ({"task": "classify"}, GRAPH),
-    "multi-label": ({"task": "classify"}, multi_labelled(GRAPH)),
+    "teacher": ({"task": "classify", "loss.teacher_weight": 0.7}, GRAPH),
+    "multi-label": (
+        {"task": "classify", "loss.teacher_weight": 0.7},
+        multi_labelled(GRAPH),
+    ),
     "no self edge": ({"model.self_edge": False}, GRAPH),
     "heads": ({"model.heads": 3, "model.residual": True}, GRAPH),
     "literal": ({"model.product": "literal", "loss.violation": "pairs"}, GRAPH),
-    "paper": ({"preset": "paper", "loss.walks": 4, "seeded": False}, GRAPH),
+    "paper": ({"preset": "paper", "loss.walks": 4}, GRAPH),
 }
 for form in ("inductive", "factored", "full"):
     for mix in ("vector", "loss"):
@@ -112,6 +108,7 @@ for form in ("inductive", "factored", "full"):
                 "loss.mix": mix,
                 "loss.walks": 3,
                 "model.straight_through": mix == "vector",
+                "model.membership_input": "state" if form == "factored" else "block",
             },
             GRAPH,
         )
@@ -121,9 +118,9 @@ for form in ("inductive", "factored", "full"):
 def test_a_sample_of_everything_is_the_whole(case):
     """With all neighbours drawn, one batch of all nodes is the full-graph step, to the gradient."""
     settings, graph = CASES[case]
-    prepared = prepare(graph, **settings)
-    full, full_grads, full_tables, full_model = one_step(prepared, graph, "full")
-    part, part_grads, part_tables, part_model = one_step(prepared, graph, "sampled")
+    started = start(graph, **settings)
+    full, full_grads, full_tables, full_model = one_step(started, graph, "full")
+    part, part_grads, part_tables, part_model = one_step(started, graph, "sampled")
     assert full.keys() == part.keys()
     assert all(np.isfinite(value) for value in full.values())
     for name, value in full.items():
@@ -139,48 +136,49 @@ def test_a_sample_of_everything_is_the_whole(case):
 
 
 @pytest.mark.parametrize("hard", [False, True])
-@pytest.mark.parametrize("seeded", [False, True])
-def test_parts_are_what_they_are_called(hard, seeded):
+@pytest.mark.parametrize("source", ["block", "state"])
+@pytest.mark.parametrize("labels", ["one", "many"])
+def test_parts_are_what_they_are_called(hard, source, labels):
     weights = {
         "loss.must_link_weight": 0.7,
         "loss.cannot_link_weight": 0.4,
         "loss.balance_weight": 0.3,
-        "loss.self_training_weight": 0.6,
         "loss.class_weight": 1.7,
+        "loss.teacher_weight": 0.6,
         "loss.context_weight": 2.0,
     }
-    prepared = prepare(
-        GRAPH, seeded, task="classify", **weights, **{"model.straight_through": hard}
-    )
-    model, config, _, inputs, seeds, truth = prepared
-    (step,) = Batches(GRAPH, inputs, config, inductive=True).epoch(0)
+    switches = {"model.straight_through": hard, "model.membership_input": source}
+    graph = GRAPH if labels == "one" else multi_labelled(GRAPH)
+    model, config, _, inputs, truth, said = start(graph, task="classify", **weights, **switches)
+    (step,) = Batches(graph, inputs, config, inductive=True).epoch(0)
     with torch.no_grad():
         output = model(step.batch)
-        parts = loss_parts(EncodedStep(model, config.loss, step, output, truth, seeds, None))
-        held = output.evidence
-        if hard:
-            held = [one_hot_straight_through(z) for z in output.assignments]
-        assert float(parts["nesting_loss"]) == pytest.approx(
-            float(constraint_loss(held[0], held[1], 0.7, 0.4)), abs=1e-6
-        )
-        priors = [torch.full((6,), 1 / 6), torch.full((2,), 1 / 2)]
-        if seeded:
-            children = torch.bincount(model.parent_maps[0], minlength=2)
-            priors[1] = children / 6
-        balance = sum(
-            float(balance_loss(m, p)) for m, p in zip(output.memberships, priors, strict=True)
-        )
-        assert float(parts["balance"]) == pytest.approx(0.3 * balance, abs=1e-6)
-        assert ("seed" in parts) == seeded
-        if seeded:
-            wanted = 0.6 * float(seed_loss(output.memberships, seeds))
-            assert float(parts["seed"]) == pytest.approx(wanted, rel=1e-5)
-        logits = model.class_logits(output.states)
-        rows = torch.nonzero(truth.training)[:, 0]
-        losses = [
-            -np.log(slow.softmax(logits[i].tolist())[int(truth.targets[i])]) for i in rows.tolist()
-        ]
-        assert float(parts["class"]) == pytest.approx(1.7 * np.mean(losses), rel=1e-4)
+        parts = loss_parts(EncodedStep(model, config.loss, step, output, truth, None, said))
+        is_block = source == "block"
+        wanted = {"context", "class"} | ({"teacher"} if is_block else {"nesting_loss", "balance"})
+        assert set(parts) == wanted
+        if not is_block:
+            held = output.memberships
+            if hard:
+                held = [one_hot_straight_through(z) for z in output.assignments]
+            assert float(parts["nesting_loss"]) == pytest.approx(
+                float(constraint_loss(held[0], held[1], 0.7, 0.4)), abs=1e-6
+            )
+            priors = [torch.full((6,), 1 / 6), torch.full((2,), 1 / 2)]
+            balance = sum(
+                float(balance_loss(m, p)) for m, p in zip(output.memberships, priors, strict=True)
+            )
+            assert float(parts["balance"]) == pytest.approx(0.3 * balance, abs=1e-6)
+        logits = model.class_logits(output.states, inputs.memberships)
+        losses = {True: [], False: []}
+        for i, row in enumerate(logits.tolist()):
+            own = bool(truth.training[i])
+            expected = truth.targets[i] if own or said is None else said[i]
+            losses[own].append(slow_class_loss(row, expected, labels == "many"))
+        assert float(parts["class"]) == pytest.approx(1.7 * np.mean(losses[True]), rel=1e-4)
+        if is_block:
+            others = 0.6 * np.mean(losses[False])
+            assert float(parts["teacher"]) == pytest.approx(others, rel=1e-4)
         context = 0.0
         for level in range(2):
             nodes = step.positives[level][:, 0]
@@ -199,11 +197,24 @@ def test_parts_are_what_they_are_called(hard, seeded):
         assert float(total_loss(parts)) == pytest.approx(sum(map(float, parts.values())), rel=1e-6)
 
 
+def slow_class_loss(logits, expected, is_multi):
+    """Cross-entropy of one node to a class, to probabilities, or of every label by itself."""
+    if is_multi:
+        return -sum(
+            float(q) * slow.log_sigmoid(v) + (1 - float(q)) * slow.log_sigmoid(-v)
+            for v, q in zip(logits, expected, strict=True)
+        )
+    p = slow.softmax(logits)
+    if expected.dim() == 0:
+        return -np.log(p[int(expected)])
+    return -sum(float(q) * np.log(p[c]) for c, q in enumerate(expected))
+
+
 def test_labels_are_never_read_while_embedding():
     """Shuffling the labels of an embed run changes nothing."""
     order = np.random.default_rng(0).permutation(180)
     other = replace(GRAPH, labels=GRAPH.labels.take(order))
-    parts = [one_step(prepare(graph), graph, "full")[0] for graph in (GRAPH, other)]
+    parts = [one_step(start(graph), graph, "full")[0] for graph in (GRAPH, other)]
     assert parts[0] == parts[1]
     assert "class" not in parts[0]
 
@@ -215,9 +226,9 @@ def test_labels_outside_the_training_rows_do_not_matter():
     losses = []
     for labels in (GRAPH.labels, Labels(GRAPH.labels.classes, codes=codes)):
         graph = replace(GRAPH, labels=labels)
-        prepared = list(prepare(graph, task="classify", **{"model.residual": False}))
-        prepared[5] = Truth.split(labels, 0, 0.2, train_rows=chosen)
-        losses.append(one_step(tuple(prepared), graph, "full")[0])
+        started = list(start(graph, task="classify", **{"model.residual": False}))
+        started[4] = Truth.split(labels, 0, 0.2, train_rows=chosen)
+        losses.append(one_step(tuple(started), graph, "full")[0])
     assert losses[0] == losses[1]
 
 

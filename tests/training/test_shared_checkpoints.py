@@ -12,7 +12,6 @@ import pytest
 import torch
 
 from graphham.errors import InputError
-from graphham.model.group_seeding import Seeds
 from graphham.parallel.ranks import ALONE, Ranks
 from graphham.parallel.row_shards import RowShards
 from graphham.training import checkpoints
@@ -20,7 +19,6 @@ from graphham.training.shared_checkpoints import (
     check_shared,
     load_together,
     save_together,
-    share_seeds,
 )
 from tests.parallel.test_partitioned_graph import Table, ThreadRanks
 
@@ -148,23 +146,6 @@ def test_a_fit_that_keeps_no_run_writes_nothing(tmp_path: Path) -> None:
 
     assert together(2, both) == [None, None]
     assert load_together(Folder(tmp_path), ALONE, []) is None
-
-
-def test_the_first_processs_seeds_are_everybodys() -> None:
-    draw = np.random.default_rng(0)
-    seeds = Seeds(
-        [draw.normal(size=(k, 4)) for k in (6, 2)],
-        [np.array([0, 0, 0, 1, 1, 1])],
-        [draw.normal(size=(k, k)) for k in (6, 2)],
-        [draw.integers(0, k, NODES) for k in (6, 2)],
-    )
-    for shared in together(
-        3, lambda ranks: share_seeds(seeds if ranks.is_first else None, ranks, 2)
-    ):
-        for name in ("centers", "parents", "tables", "codes"):
-            for ours, theirs in zip(getattr(shared, name), getattr(seeds, name), strict=True):
-                np.testing.assert_array_equal(ours, theirs)
-    assert share_seeds(seeds, ALONE, 2) is seeds
 
 
 def test_a_folder_that_one_process_does_not_see_is_refused_by_all(tmp_path: Path) -> None:

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from graphham.errors import InputError
-from graphham.methods.fitting import _make_model, fit_graph, start_parameters
-from graphham.model.inputs import fit_inputs
+from graphham.methods.fitting import fit_graph, make_model, prepare
 from graphham.parallel.ranks import Ranks
 from graphham.training.plan import plan_fit
 from graphham.training.trainer import Trainer
@@ -39,11 +38,10 @@ def test_the_whole_graph_per_step_is_not_cut():
 
 def test_more_processes_than_shards_are_refused():
     config = plan_fit(GRAPH, small_config(SHARDED)).config
-    features, inputs, lead = fit_inputs(GRAPH, config.inputs, 0, 8)
-    model, tables = _make_model(GRAPH, config, features, inputs, "inductive")
-    start_parameters(model, config, inputs, GRAPH, lead)
+    prepared = prepare(GRAPH, config)
+    model, tables = make_model(GRAPH, config, prepared, "inductive")
     with pytest.raises(InputError, match="4 processes cannot share 3 shards"):
-        Trainer(model, GRAPH, inputs, config, tables, ranks=Ranks(0, 4))
+        Trainer(model, GRAPH, prepared.inputs, config, tables, ranks=Ranks(0, 4))
 
 
 def test_traffic_counts_what_a_step_really_packs(monkeypatch):
@@ -55,7 +53,7 @@ def test_traffic_counts_what_a_step_really_packs(monkeypatch):
     monkeypatch.setattr(
         Ranks, "gathering", lambda self, v: sizes.append(v.nbytes) or begin(self, v)
     )
-    config = small_config({**SHARDED, "train.epochs": 1, "model.nesting": "none"})
+    config = small_config({**SHARDED, "train.epochs": 1})
     fitted = fit_graph(GRAPH, config)
     found = step_traffic(fitted.encoder.model, shards=3, processes=4)
     assert shards.PARTS == 32

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from graphham.methods.fitting import _make_model, fit_graph, fit_to_run, start_parameters
-from graphham.model.inputs import fit_inputs
+from graphham.methods.fitting import fit_graph, fit_to_run, make_model, prepare
 from graphham.results.hierarchy import nesting_score
 from graphham.results.run_writer import Run
 from graphham.training.epochs import Silent
@@ -67,13 +66,14 @@ CASES = {
         "loss.walks": 2,
     },
     "classify": {"task": "classify", "train.evaluate_every": 1},
-    "guess": {
+    "teacher": {
         "task": "classify",
         "train.evaluate_every": 1,
-        "loss.guess_weight": 1.0,
+        "loss.teacher_weight": 1.0,
         "model.class_steps": 3,
     },
-    "dirichlet": {"model.dirichlet": True},
+    "groups of the layers": {"model.membership_input": "state"},
+    "dirichlet": {"model.dirichlet": True, "model.membership_input": "state"},
     "paper": {"preset": "paper", "loss.walks": 2},
     "held-out links": {"train.validation_edges": 0.1, "train.evaluate_every": 1},
 }
@@ -108,7 +108,7 @@ def test_the_number_of_workers_does_not_matter(form):
 def test_a_killed_run_resumes_to_the_same_bits(case, tmp_path):
     config = small_config(CASES[case], {"train.checkpoint_every": 0, "train.epochs": 6})
     whole = fit_to_run(GRAPH, config, tmp_path / "whole")
-    for epoch in (2, 4) if case in ("default", "classify") else (5,):  # around the graft
+    for epoch in (2, 4) if case in ("default", "classify") else (5,):
         out = tmp_path / f"killed{epoch}"
         with pytest.raises(KilledError):
             fit_to_run(GRAPH, config, out, listener=Bomb(epoch, KilledError()))
@@ -136,7 +136,7 @@ def test_an_interrupt_leaves_a_usable_run_that_can_go_on(case, epoch, tmp_path):
     result = run.result().validate()
     assert np.isfinite(result.embedding).all()
     assert len(run.metrics) == epoch
-    if config.model.nesting == "graft":
+    if config.model.membership_input == "block":
         assert nesting_score(*result.groups) == pytest.approx(1)
     resumed = fit_to_run(GRAPH, config, tmp_path / "run", resume=True)
     assert resumed.summary["status"] == "complete"
@@ -147,7 +147,6 @@ def test_an_interrupt_leaves_a_usable_run_that_can_go_on(case, epoch, tmp_path):
 @pytest.mark.parametrize("case", ["default", "classify", "sampled"])
 @pytest.mark.parametrize("at", [0.1, 0.45, 0.55])
 def test_an_interrupt_in_the_middle_of_an_epoch(case, at, tmp_path, monkeypatch):
-    """Also in the very epoch of the graft: what is kept must have its groups seeded."""
     config = small_config(CASES[case], {"train.epochs": 4, "train.average": 0.9})
     per_epoch = 3 if case == "sampled" else 1
     fatal = int(at * 4 * per_epoch)
@@ -163,7 +162,6 @@ def test_an_interrupt_in_the_middle_of_an_epoch(case, at, tmp_path, monkeypatch)
     monkeypatch.setattr(Trainer, "_loss", interrupted)
     run = fit_to_run(GRAPH, config, tmp_path / "run")
     assert run.summary["status"] == "interrupted"
-    assert bool(run.state()["model.seeded"])
     assert nesting_score(*run.result().groups) == pytest.approx(1)
     monkeypatch.undo()
     resumed = fit_to_run(GRAPH, config, tmp_path / "run", resume=True)
@@ -185,10 +183,9 @@ class Scripted:
 def make_trainer(validator=None, listener=None, **settings):
     plan = plan_fit(GRAPH, small_config(settings))
     config = plan.config
-    features, inputs, lead = fit_inputs(GRAPH, config.inputs, 0, config.layer_dim)
-    model, tables = _make_model(GRAPH, config, features, inputs, plan.table)
-    start_parameters(model, config, inputs, GRAPH, lead)
-    return Trainer(model, GRAPH, inputs, config, tables, None, validator, None, listener)
+    prepared = prepare(GRAPH, config)
+    model, tables = make_model(GRAPH, config, prepared, plan.table)
+    return Trainer(model, GRAPH, prepared.inputs, config, tables, None, validator, None, listener)
 
 
 @pytest.mark.parametrize("average", [0.0, 0.9])
@@ -198,18 +195,17 @@ def test_the_best_state_is_restored_and_patience_ends_training(average):
         validator,
         **{
             "train.epochs": 20,
-            "train.graft_at": 0.25,
             "train.evaluate_every": 2,
             "train.patience": 6,
             "train.average": average,
         },
     )
     assert trainer.fit() == "complete"
-    # Graft before epoch 6; scores at epochs 6, 8, 10 (best), 12, 14, 16: six without a better one.
-    assert trainer.best_epoch == 10
-    assert len(trainer.history) == 16
+    # Scores at epochs 2, 4, 6 (best), 8, 10, 12: six without a better one.
+    assert trainer.best_epoch == 6
+    assert len(trainer.history) == 12
     scored = [record["epoch"] for record in trainer.history if "validation" in record]
-    assert scored == [6, 8, 10, 12, 14, 16]
+    assert scored == [2, 4, 6, 8, 10, 12]
     for name, value in trainer.model.state_dict().items():
         assert torch.equal(value, validator.seen[2][name]), name
 
@@ -224,24 +220,15 @@ def test_without_a_validator_the_last_state_stays():
         assert torch.equal(value, last.model.state_dict()[name])
 
 
-@pytest.mark.parametrize("nesting", ["none", "graft"])
-def test_the_running_average_is_a_mean_first_and_forgets_later(nesting):
-    trainer = make_trainer(
-        **{
-            "train.epochs": 9,
-            "train.average": 0.6,
-            "train.graft_at": 0.25,
-            "model.nesting": nesting,
-        }
-    )
+def test_the_running_average_is_a_mean_first_and_forgets_later():
+    trainer = make_trainer(**{"train.epochs": 9, "train.average": 0.6})
     states = []
     for epoch in range(9):
         trainer.take_epoch(epoch)
         trainer.average.update(trainer.model, trainer.updates(epoch))
         states.append({k: v.clone() for k, v in trainer.model.state_dict().items()})
-    since = states[trainer.graft_epoch or 0 :]
-    expected = {k: v.double() for k, v in since[0].items()}
-    for count, state in enumerate(since[1:], 1):
+    expected = {k: v.double() for k, v in states[0].items()}
+    for count, state in enumerate(states[1:], 1):
         keep = min(0.6, count / (count + 1))  # the mean of two, then less and less of the old
         expected = {k: keep * v + (1 - keep) * state[k].double() for k, v in expected.items()}
     for name, value in trainer.average.state.items():
@@ -253,12 +240,10 @@ def test_training_lowers_the_loss_and_reports_its_parts():
     history = fitted.history
     assert [record["epoch"] for record in history] == list(range(1, 21))
     for record in history:
-        parts = [record[k] for k in ("context", "nesting_loss", "balance", "seed") if k in record]
+        parts = [record[k] for k in ("context", "nesting_loss", "balance") if k in record]
         assert record["loss"] == pytest.approx(sum(parts), rel=1e-5)
         assert 1 <= record["used_2"] <= 2
         assert record["seconds"] >= 0
-    assert "seed" not in history[9]
-    assert "seed" in history[10]
     assert history[-1]["context"] < 0.92 * history[0]["context"]
 
 
@@ -277,8 +262,7 @@ def test_only_transformations_and_the_classifier_decay():
     plan = plan_fit(
         graph, small_config({"task": "classify", "train.weight_decay": 0.1, "model.residual": True})
     )
-    features, inputs, _ = fit_inputs(graph, plan.config.inputs, 0)
-    model, _ = _make_model(graph, plan.config, features, inputs, plan.table)
+    model, _ = make_model(graph, plan.config, prepare(graph, plan.config), plan.table)
     decayed, free = make_optimizer(model, plan.config).param_groups
     assert (decayed["weight_decay"], free["weight_decay"]) == (0.1, 0.0)
     names = {id(p): name for name, p in model.named_parameters()}
@@ -290,28 +274,6 @@ def test_only_transformations_and_the_classifier_decay():
         "classifier.weight",
     }
     assert len(decayed["params"]) + len(free["params"]) == len(names)
-
-
-def test_the_graft_forgets_the_momentum_of_the_old_groups():
-    trainer = make_trainer(**{"train.epochs": 4})
-    trainer.take_epoch(0)
-    groups = [trainer.model.layer(level).group_embedding for level in range(2)]
-    assert any(group in trainer.optimizer.state for group in groups)
-    trainer._graft()
-    assert not any(group in trainer.optimizer.state for group in groups)
-    assert trainer.optimizer.state
-
-
-@pytest.mark.parametrize(("epochs", "share", "expected"), [(1, 0.5, 1), (10, 0.01, 1), (8, 0.5, 4)])
-def test_when_the_graft_happens(epochs, share, expected):
-    trainer = make_trainer(**{"train.epochs": epochs, "train.graft_at": share})
-    assert trainer.graft_epoch == expected
-    trainer.fit()
-    assert trainer.model.is_seeded
-    none = make_trainer(**{"train.epochs": 2, "model.nesting": "none"})
-    none.fit()
-    assert none.graft_epoch is None
-    assert not none.model.is_seeded
 
 
 def test_a_forced_collapse_is_noticed_by_the_fit():
@@ -338,14 +300,24 @@ def test_a_run_says_what_happened(tmp_path):
     assert [r["epoch"] for r in run.metrics] == [1, 2, 3, 4, 5, 6]
 
 
-def test_with_few_labels_nodes_learn_from_what_the_average_expects():
+def test_with_few_labels_nodes_learn_from_what_their_groups_say():
     settings = {"task": "classify", "train.evaluate_every": 1}
     rows = np.arange(0, GRAPH.num_nodes, 6)
     few = fit_graph(GRAPH, small_config(settings), train_rows=rows)
-    assert few.config.loss.guess_weight == 3.0
+    assert few.config.loss.teacher_weight == 1.0
     assert few.config.model.class_steps == 10
-    assert "guess" not in few.history[0]  # nothing is expected before the groups are settled
-    assert few.history[-1]["guess"] > 0
+    assert all(record["teacher"] > 0 for record in few.history)
     many = fit_graph(GRAPH, small_config(settings))
-    assert many.config.loss.guess_weight == 0.0
-    assert "guess" not in many.history[-1]
+    assert many.config.loss.teacher_weight == 0.0
+    assert "teacher" not in many.history[-1]
+
+
+def test_memberships_stay_what_the_block_model_said():
+    """Training moves the network; the groups were fitted before it."""
+    fitted = fit_graph(GRAPH, small_config({"train.epochs": 3}))
+    held = prepare(GRAPH, fitted.config).groups.map
+    np.testing.assert_array_equal(fitted.inputs.memberships, held.all_levels(held.known))
+    longer = fit_graph(GRAPH, small_config({"train.epochs": 6}))
+    for one, other in zip(fitted.result.groups, longer.result.groups, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert not np.array_equal(fitted.result.embedding, longer.result.embedding)

@@ -20,19 +20,12 @@ if TYPE_CHECKING:
         edge_softmax,
         mean_aggregate,
     )
-    from graphham.kernels.group_ops import (
-        chance_violation,
-        climb,
-        descend,
-        evidence,
-        relax,
-        use_losses,
-    )
+    from graphham.kernels.group_ops import chance_violation, relax
     from graphham.kernels.group_terms import GroupTerms
     from graphham.kernels.gumbel import draw_key, gumbel_softmax
     from graphham.kernels.products import tall_product
     from graphham.kernels.reference import rescaled
-    from graphham.kernels.row_ops import beside_centered, take_rows, unit_rows
+    from graphham.kernels.row_ops import take_rows, unit_rows
     from graphham.kernels.skipgram_loss import PairGradient, left_for_table, pair_loss
     from graphham.kernels.sparse import SparseMatrix, sparse_matmul
     from graphham.sampling.random_stream import dropout, uniform
@@ -46,18 +39,14 @@ __all__ = [
     "aggregate",
     "assign_sources",
     "attend",
-    "beside_centered",
     "chance_violation",
-    "climb",
     "contrast_loss",
-    "descend",
     "draw_key",
     "dropout",
     "edge_dot",
     "edge_scores",
     "edge_softmax",
     "empty_table",
-    "evidence",
     "fused_attention",
     "gumbel_softmax",
     "left_for_table",
@@ -72,7 +61,6 @@ __all__ = [
     "tall_product",
     "uniform",
     "unit_rows",
-    "use_losses",
 ]
 
 _MODULES = {
@@ -80,12 +68,12 @@ _MODULES = {
     "attention_ops": ("attend", "fused_attention"),
     "contrast": ("contrast_loss",),
     "edge_ops": ("aggregate", "edge_dot", "edge_scores", "edge_softmax", "mean_aggregate"),
-    "group_ops": ("chance_violation", "climb", "descend", "evidence", "relax", "use_losses"),
+    "group_ops": ("chance_violation", "relax"),
     "group_terms": ("GroupTerms",),
     "gumbel": ("draw_key", "gumbel_softmax"),
     "products": ("tall_product",),
     "reference": ("rescaled",),
-    "row_ops": ("beside_centered", "take_rows", "unit_rows"),
+    "row_ops": ("take_rows", "unit_rows"),
     "skipgram_loss": ("PairGradient", "left_for_table", "pair_loss"),
     "sparse": ("SparseMatrix", "sparse_matmul"),
 }

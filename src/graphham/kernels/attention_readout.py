@@ -295,53 +295,6 @@ def attend_additive(
 
 
 @jit
-def neighbor_mean(
-    indptr: Array,
-    indices: Array,
-    weights: Array,
-    first: int,
-    last: int,
-    values: Array,
-    out: Array,
-) -> None:
-    """Write the mean of the neighbours' values for the nodes ``first`` to ``last - 1``.
-
-    Args:
-        indptr: ``(num_nodes + 1,)`` int64 row bounds of the whole graph.
-        indices: ``(num_edges,)`` neighbours.
-        weights: ``(num_edges,)`` edge weights, or empty for all ones.
-        first: First target.
-        last: One past the last target.
-        values: ``(num_nodes, width)``.
-        out: ``(last - first, width)``, overwritten; zero for a node without neighbours.
-    """
-    count, width = out.shape
-    weighted = len(weights) > 0
-    end = indptr[last]
-    for t in range(count):
-        for d in range(width):
-            out[t, d] = np.float32(0.0)
-        low, high = indptr[first + t], indptr[first + t + 1]
-        total = np.float32(0.0)
-        for k in range(low, high):
-            if k + 2 * _AHEAD < end:
-                base = np.int64(indices[k + 2 * _AHEAD]) * width
-                # A row need not begin on a cache line, so its last entry may lie on one more.
-                for line in range(0, width, 16):
-                    prefetch(values, base + line)
-                prefetch(values, base + width - 1)
-            j = indices[k]
-            weight = weights[k] if weighted else np.float32(1.0)
-            total += weight
-            for d in range(width):
-                out[t, d] += weight * values[j, d]
-        if total > 0:
-            scale = np.float32(1.0) / total
-            for d in range(width):
-                out[t, d] *= scale
-
-
-@jit
 def lead_with_self(
     indptr: Array, indices: Array, weights: Array, first: int, last: int
 ) -> tuple[Array, Array, Array]:

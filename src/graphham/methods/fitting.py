@@ -158,9 +158,10 @@ def fit_graph(
             model, work, inputs, config, tables, truth, validator, run, listener, ranks
         )
         if truth is not None and prepared.groups is not None and config.loss.teacher_weight:
-            assert model.classifier is not None
-            width = model.classifier.out_features
-            trainer.teacher = teach(prepared.groups.committee(config), truth, width)
+            assert graph.labels is not None
+            classes = len(graph.labels.classes)
+            said = teach(prepared.groups.committee(config), truth, classes)
+            trainer.teacher = torch.from_numpy(ranks.share_array(said.numpy()))
         trained = time.perf_counter()
         status = trainer.fit(resume)
         trained = time.perf_counter() - trained

@@ -1,7 +1,6 @@
-"""Memberships: how close a node is to each group, how levels agree on a path, who sits between.
+"""Memberships that layers make for themselves: how close a node is to each group, and draws of it.
 
-Levels are lists ordered fine to coarse. Evidence is what one layer says by itself; a membership is
-what all layers say together, and its levels nest: a coarse membership is the sum of its children's.
+The groups of a block model come from :mod:`graphham.model.group_map` instead and are not drawn.
 """
 
 from __future__ import annotations
@@ -17,11 +16,6 @@ from graphham import kernels
 
 if TYPE_CHECKING:
     from graphham.sampling.random_stream import Source
-
-# A hub's thousands of links are far from independent witnesses: beyond about this many, more of
-# them add little.
-WITNESSES = 64.0
-_RULED_OUT = -80.0  # log evidence for a parent without children
 
 
 def cosine_affinity(states: Tensor, groups: Tensor, scale: float) -> Tensor:

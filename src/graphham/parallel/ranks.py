@@ -151,8 +151,9 @@ class Ranks:
         shape, dtype = self.tell(about)
         source = np.zeros(shape, dtype) if not self.is_first else np.ascontiguousarray(values)
         moved = torch.from_numpy(source).to(self.device)
-        with self.talking():
-            dist.broadcast(moved, 0)
+        if source.size:
+            with self.talking():
+                dist.broadcast(moved, 0)
         shared: npt.NDArray[Any] = moved.cpu().numpy()
         return shared
 

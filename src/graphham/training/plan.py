@@ -87,7 +87,9 @@ def plan_fit(
         raise InputError("the graph has no edges between different nodes; give at least one")
     facts = graph_facts(graph, settings, train_rows, validation_rows, ranks)
     search = search_structure(graph, settings)
-    facts = replace(facts, found_groups=search.groups(settings.layers))
+    # Machines may round differently; the first process's answer is everybody's.
+    found = ranks.tell(search.groups(settings.layers))
+    facts = replace(facts, found_groups=None if found is None else tuple(found))
     config = resolve(settings, facts)
     notes = (*explain_resolved(settings, facts), search.sentence())
     return Plan(config, estimate_memory(config, facts), notes, search)

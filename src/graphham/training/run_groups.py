@@ -83,6 +83,10 @@ def fit_run_groups(
         fits.append(seen.fit(codes, parents, **_ablation(config)))
     best = max(fits, key=lambda fit: fit.bound)
     there = GroupMap(basis, seen.scale, best.model, best.memberships, graph.fingerprint())
+    if ranks.count > 1:
+        # Machines may round differently, and k-means makes other groups of the last digit.
+        state = {name: ranks.share_array(array) for name, array in there.state().items()}
+        there = GroupMap.from_state(state)
     return FittedGroups(there, seen, fits, key)
 
 

@@ -70,7 +70,7 @@ def group_classes(
         memberships: ``(num_nodes, K_1)`` finest memberships.
         parents: Per level but the last the parent of each group.
         truth: Labels; only those to train on are counted.
-        num_classes: Number of classes, whether or not a label to train on has each.
+        num_classes: Number of classes, whether or not a node has them all.
     """
     rows = torch.nonzero(truth.training)[:, 0].numpy()
     targets = one_hot(truth, num_classes)[rows]

@@ -1,0 +1,105 @@
+"""The groups of a run: one fit for all processes, its ablations, and the teacher's committee."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from sklearn.metrics import normalized_mutual_info_score as nmi
+
+from graphham.model.inputs import fit_inputs
+from graphham.parallel.ranks import ALONE
+from graphham.training import run_groups
+from graphham.training.plan import plan_fit
+from graphham.training.run_groups import fit_run_groups
+from tests.parallel.test_partitioned_graph import Table
+from tests.reference.graphs import planted, small_config, without_features
+from tests.training.test_shared_checkpoints import SharingRanks
+
+PLANTED = planted()
+GRAPH = PLANTED.graph
+TREE = [np.array([0, 0, 0, 1, 1, 1])]
+
+
+def fitted(graph=GRAPH, ranks=None, search=None, **settings):
+    config = plan_fit(graph, small_config(settings)).config
+    features, inputs, lead = fit_inputs(graph, config.inputs, 0, config.inputs.group_dim)
+    basis, made = np.ascontiguousarray(lead), features.is_structural
+    return fit_run_groups(graph, inputs, basis, made, config, ranks or ALONE, search), config
+
+
+def test_the_planted_tree_is_found_and_the_map_is_of_the_chosen_fit():
+    groups, config = fitted()
+    truth = GRAPH.labels.codes
+    assert nmi(truth, groups.map.known.argmax(1)) > 0.9
+    assert groups.map.groups == config.groups
+    assert groups.map.graph == GRAPH.fingerprint()
+    assert len(groups.fits) == 4  # two kinds of start, two seeds
+    best = max(groups.fits, key=lambda fit: fit.bound)
+    assert best.memberships is groups.map.known
+    again, _ = fitted()
+    np.testing.assert_array_equal(again.map.known, groups.map.known)
+    other, _ = fitted(seed=1)
+    assert not np.array_equal(other.map.known, groups.map.known)
+
+
+def test_settings_switch_links_and_nesting_off():
+    without, _ = fitted(**{"model.group_links": False})
+    assert not any(table.any() for table in without.map.model.tables)
+    flat, _ = fitted(**{"loss.must_link_weight": 0, "loss.cannot_link_weight": 0})
+    assert not flat.map.model.vectors[1].any()
+    nested, _ = fitted(**{"loss.cannot_link_weight": 0})
+    assert nested.map.model.vectors[1].any()
+
+
+def test_a_large_graph_is_started_once_of_each_kind(monkeypatch):
+    monkeypatch.setattr(run_groups, "_MANY_NODES", 100)
+    groups, _ = fitted()
+    assert len(groups.fits) == 2
+
+
+def test_features_made_from_links_count_less():
+    assert fitted(without_features(GRAPH))[0].map.scale < fitted()[0].map.scale
+
+
+def test_groups_that_a_search_found_are_one_more_start():
+    """Only where they have the number of groups that is asked for."""
+
+    class Search:
+        def start(self, groups):
+            return (GRAPH.labels.codes.astype(np.int64), TREE) if groups == (6, 2) else None
+
+    fits = [fitted(search=Search(), groups=groups)[0].fits for groups in ((6, 2), (5, 2))]
+    assert [len(one) for one in fits] == [5, 4]
+    np.testing.assert_array_equal(fits[0][-1].model.parents[0], TREE[0])
+
+
+def test_the_committee_has_finer_trees_over_the_same_levels():
+    groups, config = fitted(groups=(5, 2))
+    committee = groups.committee(config)
+    assert len(committee) == len(groups.fits) + 4
+    assert [fit.model.groups for fit in committee[-4:]] == [(20, 5, 2)] * 4
+    # A few nodes are not worth a level of their own.
+    few, many = fitted(groups=(30, 2))
+    assert few.committee(many) == few.fits
+    flat, config = fitted(groups=(5, 2), **{"model.group_links": False})
+    assert not flat.committee(config)[-1].model.tables[0].any()
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_the_first_process_decides_for_all(count):
+    """Machines may round differently, and k-means makes other groups of the last digit."""
+    table = Table(count)
+
+    def one(rank):
+        ranks = SharingRanks(rank, count, table=table)
+        return fitted(seed=rank, ranks=ranks)[0].map  # stands for another machine's arithmetic
+
+    with ThreadPoolExecutor(count) as pool:
+        maps = list(pool.map(one, range(count)))
+    alone = fitted(seed=0)[0].map
+    for found in maps:
+        state, expected = found.state(), alone.state()
+        assert state.keys() == expected.keys()
+        for name, value in expected.items():
+            np.testing.assert_array_equal(state[name], value)
+            assert state[name].dtype == value.dtype, name
