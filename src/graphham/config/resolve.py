@@ -120,6 +120,8 @@ def resolve(settings: RunConfig, facts: GraphFacts) -> ResolvedConfig:
     n, train = facts.num_nodes, settings.train
     values = settings.model_dump()
     values |= {"groups": groups, "layers": len(groups)}
+    if settings.groups is None and settings.task == "embed" and facts.found_groups is not None:
+        values["groups_from"] = "graph"
     _fill(values["inputs"], scaling=facts.scaling)
     _fill(
         values["model"],

@@ -249,6 +249,11 @@ class RunConfig(_Section):
     groups: tuple[int, ...] | None = Field(
         None, description="groups per level, fine to coarse; chosen from the graph when absent"
     )
+    groups_from: Literal["settings", "graph"] = Field(
+        "settings",
+        description="graph: a fit also starts from the groups that a search of the graph finds, as "
+        "it does where their number is not given",
+    )
     layers: int = Field(2, ge=1, le=16, description="levels when groups are not given")
     dim: int = Field(128, ge=1, le=65536, description="width of the embedding, all layers together")
     device: str = "cpu"

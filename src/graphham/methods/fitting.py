@@ -128,6 +128,7 @@ def fit_graph(
     validation_rows: Any = None,
     plan: Plan | None = None,
     ranks: Ranks = ALONE,
+    is_run: bool = False,
 ) -> Fitted:
     """Fit GraphHAM to a graph.
 
@@ -141,13 +142,14 @@ def fit_graph(
         validation_rows: Rows whose labels decide early stopping.
         plan: What :func:`plan_fit` settled, where the caller has asked already.
         ranks: The processes that fit together; every one gets the whole answer.
+        is_run: Whether the summary is for a run folder.
     """
     check_split(graph, settings, ranks)
     hear: Listener = listener or Silent()
     began = time.perf_counter()
     with single_threaded():
         if plan is None:
-            plan = plan_fit(graph.validate(), settings, train_rows, validation_rows, ranks)
+            plan = plan_fit(graph.validate(), settings, train_rows, validation_rows, ranks, is_run)
         config = plan.config
         hear.on_plan(plan)
         work, validator, truth = _held_out(graph, config, train_rows, validation_rows)
@@ -271,7 +273,7 @@ def fit_to_run(
         check_shards(settings.train.shards, ranks)
         check_split(graph, settings, ranks)
         with single_threaded():
-            plan = plan_fit(graph.validate(), settings, ranks=ranks)
+            plan = plan_fit(graph.validate(), settings, ranks=ranks, is_run=True)
         if ranks.is_first:
             facts = graph_facts(graph)
             writer = start_run(out, {**plan.config.to_dict(), "graph": facts}, overwrite)
@@ -281,7 +283,14 @@ def fit_to_run(
         if ranks.count > 1:
             check_shared(ranks, Path(ranks.tell(None if writer is None else str(writer.partial))))
         fitted = fit_graph(
-            graph, settings, run=writer, resume=resume, listener=listener, plan=plan, ranks=ranks
+            graph,
+            settings,
+            run=writer,
+            resume=resume,
+            listener=listener,
+            plan=plan,
+            ranks=ranks,
+            is_run=True,
         )
         if writer is not None:
             writer.finish(

@@ -68,6 +68,7 @@ def plan_fit(
     train_rows: Any = None,
     validation_rows: Any = None,
     ranks: Ranks = ALONE,
+    is_run: bool = False,
 ) -> Plan:
     """Settle everything the settings left open, and estimate memory.
 
@@ -77,6 +78,8 @@ def plan_fit(
         train_rows: Rows whose labels may be trained on, for what is decided by labels.
         validation_rows: Rows whose labels decide early stopping.
         ranks: The processes that fit together; all of them plan.
+        is_run: Whether a summary will be written, which says whether the graph has groups even
+            where their number was given.
 
     Raises:
         InputError: The graph and the settings do not fit together.
@@ -86,12 +89,17 @@ def plan_fit(
     if graph.num_stored == 0:
         raise InputError("the graph has no edges between different nodes; give at least one")
     facts = graph_facts(graph, settings, train_rows, validation_rows, ranks)
-    search = search_structure(graph, settings)
+    is_open = settings.groups is None and settings.task == "embed"
+    if is_open or is_run or settings.groups_from == "graph":
+        search = search_structure(graph, settings)
+    else:
+        search = StructureSearch(None, "the number of groups was given")
     # Machines may round differently; the first process's answer is everybody's.
     found = ranks.tell(search.groups(settings.layers))
     facts = replace(facts, found_groups=None if found is None else tuple(found))
     config = resolve(settings, facts)
-    notes = (*explain_resolved(settings, facts), search.sentence())
+    notes = explain_resolved(settings, facts)
+    notes = notes if search.found is None else (*notes, search.sentence())
     return Plan(config, estimate_memory(config, facts), notes, search)
 
 

@@ -77,7 +77,9 @@ def fit_run_groups(
     seen = GroupInputs.of(inputs.features, basis, graph, is_structural, ranks)
     seeds = 1 if graph.num_nodes > _MANY_NODES else 2
     fits = fit_from(seen, config.groups, key, seeds, **_ablation(config))
-    given = None if search is None else search.start(config.groups)
+    given = None
+    if search is not None and config.groups_from == "graph":
+        given = search.start(config.groups)
     if given is not None:
         codes, parents = given
         fits.append(seen.fit(codes, parents, **_ablation(config)))
