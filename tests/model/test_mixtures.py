@@ -15,7 +15,12 @@ from experiments.mixture_study import (
     start_memberships,
     word_evidence,
 )
-from graphham.model.mixtures import count_link_table, merge_groups, mix_memberships
+from graphham.model.mixtures import (
+    count_link_table,
+    lead_with,
+    merge_groups,
+    mix_memberships,
+)
 
 
 def read(a, start, **more):
@@ -179,3 +184,11 @@ def test_a_link_table_counts_links_by_direction() -> None:
         counts[group[i], group[j]] += 1
     expected = np.outer(counts.sum(1), counts.sum(0)) / 5
     np.testing.assert_allclose(found, (counts + 0.5) / (expected + 0.5))
+
+
+def test_the_strongest_group_is_the_one_mean_field_chose() -> None:
+    mixtures = np.array([[0.5, 0.4, 0.1], [0.2, 0.7, 0.1]], dtype=np.float32)
+    chosen = np.array([[0.1, 0.9, 0.0], [0.0, 1.0, 0.0]], dtype=np.float32)
+    led = lead_with(mixtures, chosen)
+    np.testing.assert_array_equal(led, np.array([[0.4, 0.5, 0.1], [0.2, 0.7, 0.1]], np.float32))
+    assert mixtures[0, 0] == np.float32(0.5)  # the input is left as it was

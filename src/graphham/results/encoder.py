@@ -20,11 +20,11 @@ from graphham.graph.ids import NodeIds
 from graphham.graph.neighborhoods import Block
 from graphham.graph.spans import SPAN
 from graphham.graph.undirected import undirected
-from graphham.model.block_model import link_trust
+from graphham.model.block_model import link_trust, sum_levels
 from graphham.model.contributions import Contributions, MeanFieldRound, explain_membership
 from graphham.model.group_map import GroupMap, unit_rows
 from graphham.model.inputs import FeatureMap, NodeInputs
-from graphham.model.mixtures import Mixtures, mix_memberships
+from graphham.model.mixtures import Mixtures, lead_with, mix_memberships
 from graphham.model.network import GraphHAMNet
 from graphham.parallel.graph_access import graph_access
 from graphham.parallel.ranks import ALONE, Ranks
@@ -38,6 +38,12 @@ from graphham.training.make_network import network_settings
 
 if TYPE_CHECKING:
     from graphham.results.run_folder import Run
+
+
+# Links times groups from which on mixtures get fewer rounds, and from which on none: memberships
+# are then shown as mean field left them.
+_MUCH_MIXING, _MOST_MIXING = 20_000_000, 400_000_000
+_ROUNDS, _FEW_ROUNDS = 8, 2
 
 
 class Encoder:
@@ -213,17 +219,24 @@ class Encoder:
         """Return memberships as calibrated mixtures; nobody has all links of a split graph."""
         if self.groups is None or not graph_access(graph).is_whole:
             return None
+        finest = inputs.memberships[:, : self.groups.groups[0]].cpu().numpy()
+        parents = self.groups.model.parents
+        work = finest.shape[1] * graph.num_stored
+        if work > _MOST_MIXING:
+            return None
         links = undirected(graph)
         evidence = self.groups.evidence(inputs.features)
-        finest = inputs.memberships[:, : self.groups.groups[0]].cpu().numpy()
-        return mix_memberships(
+        mixtures = mix_memberships(
             links.indptr,
             links.indices,
             links.weights,
             finest,
-            self.groups.model.parents,
+            parents,
             None if self.features.is_structural else evidence,
+            rounds=_ROUNDS if work <= _MUCH_MIXING else _FEW_ROUNDS,
         )
+        shown = lead_with(mixtures.memberships[0], finest)
+        return replace(mixtures, memberships=tuple(sum_levels(shown, parents)))
 
     def class_logits(
         self, states: npt.NDArray[np.float32], graph: Graph, inputs: NodeInputs
