@@ -150,8 +150,12 @@ class GraphHAMNet(nn.Module):
             in_dim = dim
         self.layers = nn.ModuleList(layers)
         self.decoders = nn.ModuleList(decoders)
-        seen = settings.dim + (sum(settings.groups) if self.has_block_groups else 0)
-        self.classifier = nn.Linear(seen, num_classes) if num_classes else None
+        self.classifier = nn.Linear(settings.dim, num_classes) if num_classes else None
+        # Apart from the classifier: what groups say of classes is no weight to be kept small.
+        told = num_classes > 0 and self.has_block_groups
+        self.class_odds = (
+            nn.Parameter(torch.zeros(sum(settings.groups), num_classes)) if told else None
+        )
 
     def level_columns(self, level: int) -> slice:
         """Return where a level's memberships lie beside those of the others."""
@@ -170,6 +174,16 @@ class GraphHAMNet(nn.Module):
                 with torch.no_grad():
                     score.copy_(torch.from_numpy(table))
 
+    def take_class_odds(self, odds: npt.NDArray[Any]) -> None:
+        """Start from what the finest groups say of the classes.
+
+        Args:
+            odds: ``(K_1, num_classes)`` log odds of each class in each group.
+        """
+        assert self.class_odds is not None
+        with torch.no_grad():
+            self.class_odds[: len(odds)] = torch.from_numpy(odds).to(self.class_odds)
+
     def reset_parameters(
         self, generator: torch.Generator, directions: npt.NDArray[Any] | None = None
     ) -> None:
@@ -185,6 +199,8 @@ class GraphHAMNet(nn.Module):
         if self.classifier is not None:
             nn.init.xavier_uniform_(self.classifier.weight, generator=generator)
             nn.init.zeros_(self.classifier.bias)
+        if self.class_odds is not None:
+            nn.init.zeros_(self.class_odds)
         if directions is not None and directions.shape[1]:
             first = self.layer(0)
             start = torch.from_numpy(directions) * _START_SCALE
@@ -263,10 +279,8 @@ class GraphHAMNet(nn.Module):
             joined = F.relu(joined)
         if generator is not None:
             joined = self._dropped(joined, generator)
-        if self.has_block_groups:
-            joined = torch.cat([joined, memberships], dim=1)
         logits: Tensor = self.classifier(joined)
-        return logits
+        return logits if self.class_odds is None else logits + memberships @ self.class_odds
 
     def spread(self, logits: Tensor, block: Block) -> Tensor:
         """Average class logits along edges, as personalised PageRank would spread them.

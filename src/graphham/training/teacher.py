@@ -58,13 +58,13 @@ class ClassCounts:
         return theta
 
 
-def group_classes(
+def class_table(
     memberships: Floats,
     parents: Sequence[npt.NDArray[np.int64]],
     truth: Truth,
     num_classes: int,
 ) -> Floats:
-    """Return ``(num_nodes, num_classes)`` q of every node; a labelled one counts for itself too.
+    """Return ``(K_1, num_classes)`` theta: the share of each class in each of the finest groups.
 
     Args:
         memberships: ``(num_nodes, K_1)`` finest memberships.
@@ -80,7 +80,26 @@ def group_classes(
     )
     scores = [_left_out(levels, targets, counts, lean, truth.is_multi) for lean in _LEANS]
     theta = counts.table(_LEANS[int(np.argmax(scores))])
-    out: Floats = memberships @ theta.astype(np.float32)
+    return np.asarray(theta, dtype=np.float32)
+
+
+def class_odds(theta: Floats, is_multi: bool) -> Floats:
+    """Return log odds of each class in each group, around 0 where classes are exclusive."""
+    theta = np.clip(theta, 1e-3, 1 - 1e-3)
+    if is_multi:
+        return np.asarray(np.log(theta / (1 - theta)), dtype=np.float32)
+    logs = np.log(theta)
+    return np.asarray(logs - logs.mean(axis=1, keepdims=True), dtype=np.float32)
+
+
+def group_classes(
+    memberships: Floats,
+    parents: Sequence[npt.NDArray[np.int64]],
+    truth: Truth,
+    num_classes: int,
+) -> Floats:
+    """Return ``(num_nodes, num_classes)`` q of every node; see :func:`class_table`."""
+    out: Floats = memberships @ class_table(memberships, parents, truth, num_classes)
     return out
 
 
