@@ -36,7 +36,7 @@ GraphsArgument = Annotated[
 ]
 
 
-@takes_options()
+@takes_options("verify")
 def ingest(
     graph: GraphsArgument,
     out: Annotated[str, typer.Option("--out", metavar="STORE", help="Folder to write.")],

@@ -81,6 +81,9 @@ class GraphOptions:
     isolated: Annotated[
         bool, _reading("--isolated", "Admit nodes that have features or labels but no edge.")
     ] = False
+    verify: Annotated[
+        bool, _reading("--verify", "Compare every file of a store with its checksum first.")
+    ] = False
 
     def first_edge_option(self) -> str | None:
         """Return the first option given that only an edge file can follow."""
@@ -155,9 +158,15 @@ def open_graph(source: str, options: GraphOptions, parts: bool = False) -> Graph
     if kind != "file" and refused is not None:
         what = {"dataset": "dataset", "store": "store", "parts": "split store"}[kind]
         raise InputError(f"{refused} only applies to edge files, but {source} is a {what}")
-    if kind == "parts":
+    if kind == "parts" and not options.verify:
         return _open_part(source, options, parts)
+    if options.verify and kind != "store":
+        raise InputError(f"--verify compares the checksums of a store, but {source} is none")
     if kind != "file":
+        if options.verify:
+            from graphham.graph.store import verify_store
+
+            verify_store(source)
         return attach_tables(as_graph(source), options)
     from graphham.io import read_graph
 

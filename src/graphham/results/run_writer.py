@@ -24,6 +24,7 @@ from graphham.results.run_folder import (
     ALWAYS,
     FORMAT,
     GRAPH_FOLDER,
+    GRAPH_MANIFEST,
     VERSION,
     Run,
     read_config,
@@ -38,6 +39,7 @@ from graphham.system.atomic import (
     write_bytes,
     write_json,
 )
+from graphham.system.checksums import file_checksum, sealed
 from graphham.training import checkpoints
 from graphham.version import __version__
 
@@ -222,7 +224,10 @@ class RunWriter:
         extra = {k: v for k, v in summary.items() if k not in about}
         written = [name for name in (*ALWAYS, *names) if name != "summary.json"]
         files = {name: (folder / name).stat().st_size for name in written}
-        write_json(folder / "summary.json", {**about, **extra, "files": files})
+        kept = [*written, GRAPH_MANIFEST] if is_kept else written
+        checksums = {name: file_checksum(folder / name) for name in kept}
+        manifest = {**about, **extra, "files": files, "checksums": checksums}
+        write_json(folder / "summary.json", sealed(manifest))
         # summary.json is the last output: from here on only the folder's name is not final.
         if not keep_checkpoint:
             checkpoints.remove_checkpoints(folder)
