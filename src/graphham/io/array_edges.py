@@ -153,10 +153,24 @@ def _array_weights(
     return check_weights(values, origin)
 
 
+def check_matrix_parts(arrays: dict[str, npt.NDArray[Any]], prefix: str, origin: str) -> None:
+    """Refuse parts of a matrix that SciPy would cut to whole numbers, or cannot use at all."""
+    whole = ("indptr", "indices", "row", "col", "shape")
+    for name, kinds in (*((name, "iu") for name in whole), ("data", "biuf")):
+        part = arrays.get(prefix + name)
+        if part is not None and part.size and part.dtype.kind not in kinds:
+            what = "whole numbers" if kinds == "iu" else "numbers"
+            raise InputError(
+                f"the array {prefix + name!r} of {origin} is of type {part.dtype}, but it must "
+                f"hold {what}"
+            )
+
+
 def _matrix_of(arrays: dict[str, npt.NDArray[Any]], origin: str) -> sp.spmatrix:
     """Put a sparse matrix together from its parts, as SciPy and graph benchmarks save them."""
     prefix = "adj_" if "adj_indptr" in arrays else ""
     shape = arrays.get(prefix + "shape")
+    check_matrix_parts(arrays, prefix, origin)
     try:
         if {prefix + "indptr", prefix + "indices"} <= arrays.keys():
             pointers, indices = arrays[prefix + "indptr"], arrays[prefix + "indices"]

@@ -216,7 +216,7 @@ def _notes(
     """Collect remarks, also on first lines that may have been misunderstood."""
     notes = []
     for source, first in zip(sources, firsts, strict=True):
-        remarks = list(source.notes)
+        remarks = [*source.notes, *source.remarks()]
         if ids.kind == "text" and source.header_note:
             remarks.append(source.header_note)
         fields = source.first_line
