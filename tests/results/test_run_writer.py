@@ -131,6 +131,7 @@ def test_nothing_to_resume(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no checkpoint left"):
         resume_run(tmp_path / "run")
     (tmp_path / "odd.partial").mkdir()
+    (tmp_path / "odd.partial" / "theirs").touch()
     with pytest.raises(InputError, match=r"no config\.toml"):
         resume_run(tmp_path / "odd")
 

@@ -8,6 +8,7 @@ training log) and ``summary.json``. Where the method finds groups there are ``gr
 
 from __future__ import annotations
 
+import contextlib
 import json
 import tomllib
 from dataclasses import dataclass
@@ -77,6 +78,10 @@ class Run:
         """
         folder = Path(path)
         partial = folder.with_name(f"{folder.name}.partial") if folder.name else folder
+        if not folder.exists() and folder.name and (partial / "summary.json").is_file():
+            # Finished, but killed before its last rename; the summary is written last.
+            with contextlib.suppress(OSError):
+                partial.rename(folder)
         if not folder.exists():
             if folder.name and partial.is_dir():
                 raise InputError(f"the run {folder} was not finished; continue it with --resume")

@@ -29,7 +29,15 @@ from graphham.results.run_folder import (
     Run,
     read_config,
 )
-from graphham.results.run_places import beside, check_place, locked, places, publish, settle
+from graphham.results.run_places import (
+    beside,
+    check_place,
+    is_hollow,
+    locked,
+    places,
+    publish,
+    settle,
+)
 from graphham.system.atomic import (
     plain,
     remove_folder,
@@ -40,6 +48,7 @@ from graphham.system.atomic import (
     write_json,
 )
 from graphham.system.checksums import file_checksum, sealed
+from graphham.system.scratch import scratch_beside
 from graphham.training import checkpoints
 from graphham.version import __version__
 
@@ -70,19 +79,25 @@ def start_run(
     Raises:
         InputError: If ``out`` or its partial folder exists and ``overwrite`` is not given.
     """
-    check_place(out, overwrite)
     final, partial = places(out)
+    if overwrite:
+        settle(final, partial)
+    check_place(out, overwrite)
     if partial.exists():
         with locked(partial):
             remove_folder(partial)
     text = _toml(config)
-    try:
-        partial.mkdir(parents=True)
-    except OSError as error:
-        raise InputError(
-            f"cannot make {partial}: {error.strerror}; choose another --out"
-        ) from error
-    write_bytes(partial / "config.toml", text)
+    # The folder appears with its config, so that no kill leaves one that cannot be resumed.
+    with scratch_beside(partial) as scratch:
+        try:
+            made = scratch / "run"
+            made.mkdir()
+            write_bytes(made / "config.toml", text)
+            made.rename(partial)
+        except OSError as error:
+            raise InputError(
+                f"cannot make {partial}: {error.strerror}; choose another --out"
+            ) from error
     return RunWriter(final, partial, final.exists(), True, is_resumable)
 
 
@@ -115,6 +130,11 @@ def resume_run(out: str | Path) -> RunWriter:
                 sync(copy / path.name)
         sync(copy)
         copy.rename(partial)
+    if is_hollow(partial):
+        raise InputError(
+            f"the run {final} was stopped before it began, so there is nothing to resume; leave "
+            f"out --resume to start it"
+        )
     if not (partial / "config.toml").is_file():
         raise InputError(f"{partial} has no config.toml, so it is no run; remove it to start anew")
     return RunWriter(final, partial, replaces=final.exists())

@@ -14,6 +14,7 @@ from typing import IO, Any
 
 from graphham.errors import InputError
 from graphham.system.atomic import remove_folder, sync
+from graphham.system.exchange import exchange
 
 fcntl: Any = None  # absent on Windows, where folders of killed programs stay until removed
 with contextlib.suppress(ImportError):
@@ -49,9 +50,16 @@ def scratch_beside(place: Path) -> Iterator[Path]:
 
 
 def publish(temporary: Path, place: Path) -> None:
-    """Move a finished folder of a scratch folder to its place; what was there goes afterwards."""
+    """Move a finished folder of a scratch folder to its place; what was there goes afterwards.
+
+    Where the system can swap two folders, something stands at the place at every moment; elsewhere
+    what was moved away by a killed program is brought back by the next that writes there.
+    """
     old = temporary.with_name(_OLD)
     replaces = place.exists()
+    if replaces and exchange(temporary, place):
+        sync(place.parent)
+        return
     if replaces:
         place.rename(old)
     try:
