@@ -66,3 +66,27 @@ def test_ids_are_found_and_others_are_not(client: Client, own_run: Path) -> None
     assert client.get(f"/api/find?id={ids[7]}").json() == {"row": 7}
     assert client.get("/api/find?id=nobody").json() == {"row": -1}
     assert client.get("/api/map").json()["isFinal"] is True
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/api/selection", "[" * 100_000 + "]" * 100_000),
+        ("/api/selection", '{"x":' * 100_000 + "1" + "}" * 100_000),
+        ("/api/selection", '{"group": "1-' + "9" * 5000 + '"}'),
+        ("/api/selection", '{"group": "' + "9" * 5000 + '-1"}'),
+        ("/api/selection", '{"group": "1-\u0661"}'),
+        ("/api/selection", '{"attribute": "label:' + "9" * 5000 + '"}'),
+        ("/api/selection", '{"attribute": "' + "x" * 15_000 + ':1"}'),
+        ("/api/export", f'{{"rows": [{2**70}], "format": "csv"}}'),
+        ("/api/export", f'{{"rows": [{-(2**70)}], "format": "csv"}}'),
+        ("/api/export", '{"rows": [true], "format": "csv"}'),
+        ("/api/rename", f'{{"level": {2**70}, "group": 0, "name": "x"}}'),
+    ],
+)
+def test_monstrous_requests_get_one_sentence(client: Client, path: str, body: str) -> None:
+    headers = {"Content-Type": "application/json", **client.home}
+    seen = client.send("POST", path, headers, body)
+    assert seen.status_code == 400, seen.text[:300]
+    assert len(seen.json()["error"]) < 2000
+    assert client.get(f"/api/node/{2**70}").status_code == 400

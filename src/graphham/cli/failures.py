@@ -13,7 +13,7 @@ from typing import Any
 
 import typer
 
-from graphham.errors import InputError
+from graphham.errors import InputError, cut_middle
 
 TRACEBACK_VARIABLE = "GRAPHHAM_TRACEBACK"
 
@@ -58,6 +58,12 @@ def explain_failure(error: BaseException) -> tuple[str, int]:
             "--dim, or a store made by 'graphham ingest'",
             2,
         )
+    if isinstance(error, RecursionError):
+        return (
+            "Error: something in a file is nested too deeply to be read; settings and tables have "
+            "a few levels at most",
+            2,
+        )
     if isinstance(error, OSError) and error.errno is not None:
         place = f" ({error.filename})" if error.filename else ""
         return f"Error: the system refused: {error.strerror}{place}; nothing was replaced", 2
@@ -71,7 +77,8 @@ def explain_failure(error: BaseException) -> tuple[str, int]:
 
 def complain(sentence: str) -> None:
     """Print one line to standard error, whatever characters are in it."""
-    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in sentence)
+    signs = cut_middle(sentence)
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in signs)
     print(shown, file=sys.stderr, flush=True)
 
 

@@ -36,6 +36,11 @@ def make_app(explorer: Explorer) -> FastAPI:
     async def refuse(_: Request, error: InputError) -> JSONResponse:
         return JSONResponse({"error": str(error)}, 400)
 
+    @app.exception_handler(OSError)
+    async def fail(_: Request, error: OSError) -> JSONResponse:
+        reason = error.strerror or type(error).__name__
+        return JSONResponse({"error": f"the run cannot be written to: {reason}"}, 409)
+
     _add_routes(app, explorer)
     return app
 
@@ -96,8 +101,11 @@ def _add_routes(app: FastAPI, explorer: Explorer) -> None:
         rows, form = explorer.selected_rows(body), body.get("format")
         if rows is None:
             listed = body.get("rows")
-            if not isinstance(listed, list) or not all(isinstance(r, int) for r in listed):
-                raise InputError("a selection is a list of rows")
+            most = explorer.view.num_nodes
+            if not isinstance(listed, list) or not all(
+                type(r) is int and 0 <= r < most for r in listed
+            ):
+                raise InputError(f"a selection is a list of rows, each in 0..{most - 1}")
             rows = np.asarray(listed, dtype=np.int64)
         if form not in ("csv", "parquet"):
             raise InputError(f"a selection is exported as csv or parquet, not {form!r}")
@@ -137,8 +145,8 @@ async def _read_json(request: Request) -> dict[str, Any]:
         raise InputError("the request is too large")
     try:
         value = json.loads(await request.body())
-    except ValueError:
-        raise InputError("the request is not JSON") from None
+    except (ValueError, RecursionError):
+        raise InputError("the request is not JSON, or nested too deeply") from None
     if not isinstance(value, dict):
         raise InputError("the request is not a JSON object")
     return value

@@ -95,6 +95,13 @@ def read_graphml(path: Path, raw: Raw) -> GraphmlContent:
             f"{path} is not well-formed GraphML ({expat.ErrorString(error.code)}, line "
             f"{error.lineno:,}); it may be cut short, write it again"
         ) from None
+    except (ValueError, LookupError) as error:
+        if isinstance(error, InputError):
+            raise
+        reason = " ".join(str(error).split())[:100]
+        raise InputError(
+            f"{path} declares an encoding that cannot be read ({reason}); save it as UTF-8"
+        ) from None
     if not reader.seen_graph:
         raise InputError(f"{path} is XML but holds no GraphML graph; give a GraphML file")
     content = reader.content
