@@ -26,7 +26,11 @@ def report(
     run: RunArgument,
     out: Annotated[
         str | None,
-        typer.Option("--out", metavar="FILE", help="Page to write; RUN/report.html if not given."),
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help="Page to write; RUN/report.html if not given and RUN can be written to.",
+        ),
     ] = None,
 ) -> None:
     """Write everything about a run as one HTML page that needs no network.
