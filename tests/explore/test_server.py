@@ -2,11 +2,13 @@
 
 import io
 from pathlib import Path
+from typing import Any
 
 import pyarrow.csv as csv
 import pyarrow.parquet as pq
 import pytest
 
+from graphham.explore.queries import Explorer
 from graphham.results.run_folder import Run
 from tests.explore.client import Client
 
@@ -90,3 +92,28 @@ def test_monstrous_requests_get_one_sentence(client: Client, path: str, body: st
     assert seen.status_code == 400, seen.text[:300]
     assert len(seen.json()["error"]) < 2000
     assert client.get(f"/api/node/{2**70}").status_code == 400
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_an_export_is_made_piece_by_piece(
+    client: Client, own_run: Path, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = list(range(239, -1, -1))
+    whole = client.post("/api/export", {"rows": rows, "format": form}, headers=client.home)
+    made: list[int] = []
+    real = Explorer.table
+
+    def table(explorer: Explorer, picked: Any) -> Any:
+        made.append(len(picked))
+        return real(explorer, picked)
+
+    monkeypatch.setattr(Explorer, "table", table)
+    monkeypatch.setattr("graphham.explore.server._PIECE_ROWS", 50)
+    seen = client.post("/api/export", {"rows": rows, "format": form}, headers=client.home)
+    assert made == [50, 50, 50, 50, 40]
+    read = csv.read_csv if form == "csv" else pq.read_table
+    found = read(io.BytesIO(seen.content))
+    assert found.to_pylist() == read(io.BytesIO(whole.content)).to_pylist()
+    assert found["id"].to_pylist() == Run.open(own_run).nodes.take(rows)["id"].to_pylist()
+    nothing = client.post("/api/export", {"rows": [], "format": form}, headers=client.home)
+    assert read(io.BytesIO(nothing.content)).num_rows == 0
