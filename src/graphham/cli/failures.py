@@ -14,6 +14,7 @@ from typing import Any
 import typer
 
 from graphham.errors import InputError, cut_middle
+from graphham.system.disk_room import is_full, reason_of
 
 TRACEBACK_VARIABLE = "GRAPHHAM_TRACEBACK"
 
@@ -64,9 +65,16 @@ def explain_failure(error: BaseException) -> tuple[str, int]:
             "a few levels at most",
             2,
         )
-    if isinstance(error, OSError) and error.errno is not None:
+    if is_full(error):
+        place = f" ({named})" if (named := getattr(error, "filename", None)) else ""
+        return (
+            f"Error: the disk is full{place}; nothing was replaced, so make room and run the "
+            f"command again",
+            2,
+        )
+    if isinstance(error, OSError):
         place = f" ({error.filename})" if error.filename else ""
-        return f"Error: the system refused: {error.strerror}{place}; nothing was replaced", 2
+        return f"Error: the system refused: {reason_of(error)}{place}; nothing was replaced", 2
     where = _origin(error)
     return (
         f"This is a bug in graphham: {type(error).__name__}: {error}{where}; set "

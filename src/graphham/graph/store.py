@@ -25,6 +25,7 @@ from graphham.graph.ids import NodeIds
 from graphham.graph.integrity import CheckedReader, DamagedFileError
 from graphham.system.atomic import sync
 from graphham.system.checksums import CheckedFile, check_files, is_intact, sealed
+from graphham.system.disk_room import is_full, naming_full_disk, reason_of
 from graphham.system.scratch import publish, scratch_beside
 from graphham.version import __version__
 
@@ -91,7 +92,11 @@ def write_store(graph: Graph, path: str | os.PathLike[str], overwrite: bool = Fa
     folder = Path(path).expanduser()
     refuse_taken(folder, overwrite)
     graph.require_whole().validate()
-    with scratch_beside(folder) as scratch:
+    advice = "nothing was kept, so make room or choose another --out and run the command again"
+    with (
+        scratch_beside(folder) as scratch,
+        naming_full_disk(folder, store_bytes(graph), advice),
+    ):
         try:
             temporary = scratch / "store"
             temporary.mkdir()
@@ -99,8 +104,25 @@ def write_store(graph: Graph, path: str | os.PathLike[str], overwrite: bool = Fa
             refuse_taken(folder, overwrite)
             publish(temporary, folder)
         except OSError as error:
-            raise InputError(f"cannot write {folder}: {error.strerror}; nothing was kept") from None
+            if is_full(error):
+                raise
+            raise InputError(
+                f"cannot write {folder}: {reason_of(error)}; nothing was kept"
+            ) from None
     return folder
+
+
+def store_bytes(graph: Graph) -> int:
+    """Return about how many bytes a store of the graph takes."""
+    matrix: Any = graph.features
+    parts: list[Any] = [graph.indptr, graph.indices, graph.weights]
+    if matrix is not None:
+        is_sparse = hasattr(matrix, "indptr")
+        parts += [matrix.indptr, matrix.indices, matrix.data] if is_sparse else [matrix]
+    known = sum(int(part.nbytes) for part in parts if part is not None)
+    # Ids and titles are not measured: reading a mapped column of titles would cost more than it
+    # is worth, and a line of text per node is the usual size.
+    return known + graph.num_nodes * (16 + 64 * (graph.titles is not None))
 
 
 def open_store(path: str | os.PathLike[str], verify: bool = False, advice: str = _ADVICE) -> Graph:

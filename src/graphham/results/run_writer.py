@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphham.errors import DivergedError, InputError
+from graphham.graph.store import store_bytes, write_store
 from graphham.results.result import FitResult
 from graphham.results.result_table import nodes_table
 from graphham.results.run_folder import (
@@ -48,6 +49,7 @@ from graphham.system.atomic import (
     write_json,
 )
 from graphham.system.checksums import file_checksum, sealed
+from graphham.system.disk_room import naming_full_disk
 from graphham.system.scratch import scratch_beside
 from graphham.training import checkpoints
 from graphham.version import __version__
@@ -169,6 +171,13 @@ class RunWriter:
         self._held.enter_context(locked(partial))
 
     @property
+    def _advice(self) -> str:
+        """What to do about a full disk."""
+        if self._is_resumable:
+            return "what was trained is kept; make room, and --resume goes on from there"
+        return "nothing was kept, so make room or choose another place and write it again"
+
+    @property
     def config(self) -> dict[str, Any]:
         """The settings as they were written when the run began."""
         return read_config(self.partial / "config.toml")
@@ -177,9 +186,11 @@ class RunWriter:
         self, arrays: Mapping[str, Any], meta: Mapping[str, Any], number: int | None = None
     ) -> None:
         """Keep the training state; a crash at any moment leaves this or the former one, whole."""
-        if self._log.exists():
-            sync(self._log)  # a checkpoint must not be ahead of the log it belongs to
-        checkpoints.save_checkpoint(self.partial, arrays, meta, number)
+        needed = sum(int(getattr(values, "nbytes", 0)) for values in arrays.values())
+        with naming_full_disk(self.partial, needed, self._advice):
+            if self._log.exists():
+                sync(self._log)  # a checkpoint must not be ahead of the log it belongs to
+            checkpoints.save_checkpoint(self.partial, arrays, meta, number)
 
     def load_checkpoint(self) -> tuple[dict[str, Any], dict[str, Any]] | None:
         """Return arrays and meta data of the last checkpoint, ``None`` when there is none yet."""
@@ -187,8 +198,12 @@ class RunWriter:
 
     def log(self, record: Mapping[str, Any]) -> None:
         """Append one record to ``metrics.jsonl``; numbers that are not finite become null."""
-        with self._log.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(plain(record), allow_nan=False) + "\n")
+        line = json.dumps(plain(record), allow_nan=False) + "\n"
+        with (
+            naming_full_disk(self.partial, len(line), self._advice),
+            self._log.open("a", encoding="utf-8") as file,
+        ):
+            file.write(line)
 
     def truncate_log(self, epoch: int) -> None:
         """Forget records after ``epoch``, and lines cut short, so that resuming repeats none."""
@@ -223,6 +238,20 @@ class RunWriter:
             keep_checkpoint: Leave the last checkpoint in the folder.
             write_more: Writes what only this method finds into the folder; returns the names.
         """
+        needed = _output_bytes(result, state, graph)
+        with naming_full_disk(self.partial, needed, self._advice):
+            return self._finish(result, state, graph, summary, status, keep_checkpoint, write_more)
+
+    def _finish(
+        self,
+        result: FitResult,
+        state: Mapping[str, Any],
+        graph: Graph,
+        summary: Mapping[str, Any],
+        status: str,
+        keep_checkpoint: bool,
+        write_more: Callable[[Path], list[str]] | None,
+    ) -> Run:
         result.validate()
         folder = self.partial
         names = self._write_tables(result, graph)
@@ -297,10 +326,8 @@ class RunWriter:
             if leftover.is_dir():  # a crash in the middle of an earlier finish
                 remove_folder(leftover)
         remove_folder(self.partial / GRAPH_FOLDER)
-        if graph.part is not None or _graph_bytes(graph) > _KEPT_GRAPH_BYTES:
+        if graph.part is not None or store_bytes(graph) > _KEPT_GRAPH_BYTES:
             return False
-        from graphham.graph.store import write_store
-
         write_store(graph, self.partial / GRAPH_FOLDER)
         return True
 
@@ -319,6 +346,14 @@ class RunWriter:
         self.close()
 
 
+def _output_bytes(result: FitResult, state: Mapping[str, Any], graph: Graph) -> int:
+    """Return about how many bytes a finished run takes."""
+    known = [result.embedding, *result.memberships, *result.groups, *state.values()]
+    size = sum(int(getattr(values, "nbytes", 0)) for values in known)
+    stored = store_bytes(graph)
+    return size + (stored if graph.part is None and stored <= _KEPT_GRAPH_BYTES else 0)
+
+
 def graph_facts(graph: Graph) -> dict[str, Any]:
     """Return what a run remembers of its graph."""
     return {
@@ -332,19 +367,6 @@ def graph_facts(graph: Graph) -> dict[str, Any]:
         "source": "" if graph.report is None else graph.report.source,
         "fingerprint": graph.fingerprint(),
     }
-
-
-def _graph_bytes(graph: Graph) -> int:
-    """Return about how many bytes a store of the graph takes."""
-    matrix: Any = graph.features
-    parts: list[Any] = [graph.indptr, graph.indices, graph.weights]
-    if matrix is not None:
-        is_sparse = hasattr(matrix, "indptr")
-        parts += [matrix.indptr, matrix.indices, matrix.data] if is_sparse else [matrix]
-    known = sum(int(part.nbytes) for part in parts if part is not None)
-    # Ids and titles are not measured: reading a mapped column of titles would cost more than it
-    # is worth, and a line of text per node is the usual size.
-    return known + graph.num_nodes * (16 + 64 * (graph.titles is not None))
 
 
 def _toml(config: Mapping[str, Any]) -> bytes:

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from graphham.errors import InputError
+from graphham.system.disk_room import naming_full_disk
 
 fcntl: Any = None  # absent on Windows, where files of killed programs stay until removed
 with contextlib.suppress(ImportError):
@@ -129,6 +130,8 @@ def creating(path: Path) -> Iterator[Path]:
         except OSError as error:
             reason = f"cannot write {path}: {error.strerror}; choose another place"
             raise InputError(reason) from error
+        advice = "nothing was kept, so make room or choose another place"
+        stack.enter_context(naming_full_disk(path, None, advice))
         yield temporary
         sync(temporary)
         temporary.chmod(0o644)
