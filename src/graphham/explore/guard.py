@@ -159,7 +159,7 @@ class Guard:
 
 def _asked_token(scope: Message) -> str:
     """Return the token in the address of a request, or nothing."""
-    query = scope.get("query_string", b"").decode("latin-1")
+    query = bytes(scope.get("query_string", b"")).decode("latin-1")
     if "token=" not in query:
         return ""
     try:
