@@ -136,7 +136,13 @@ def test_a_crash_between_any_two_renames_loses_nothing(
     )
     monkeypatch.setattr(run_places, "_clear", counted(run_places._clear))
     monkeypatch.setattr(run_places, "beside", counted(run_places.beside))
-    monkeypatch.setattr(run_places.Path, "rename", counted(Path.rename))
+    real_rename, dead_rename = Path.rename, counted(Path.rename)
+
+    def rename(path: Path, target: Path) -> Path:
+        # Files take their names long before the final dance of folders.
+        return (dead_rename if path.is_dir() else real_rename)(path, target)
+
+    monkeypatch.setattr(run_places.Path, "rename", rename)
     real_unlink, dead_unlink = Path.unlink, counted(Path.unlink)
 
     def unlink(path: Path, missing_ok: bool = False) -> None:
@@ -239,3 +245,13 @@ def test_a_folder_in_progress_appears_with_its_config(tmp_path: Path) -> None:
         start_run(out, {"seed": 2}, overwrite=True).close()
         resume_run(out).close()
         assert names(tmp_path) == {f"run{n}.partial" for n in range(attempt + 1)}
+
+
+def test_reading_does_not_take_a_run_from_its_writer(tmp_path: Path) -> None:
+    writer = start_run(tmp_path / "run", CONFIG)
+    (writer.partial / "summary.json").write_text("{}")  # the last output is there, the name not
+    with pytest.raises(InputError, match="was not finished"):
+        Run.open(tmp_path / "run")
+    assert writer.partial.is_dir()
+    finish(writer)
+    assert Run.open(tmp_path / "run").summary["status"] == "complete"

@@ -50,6 +50,7 @@ OUTPUTS = (*ALWAYS, "groups.parquet", "hierarchy.json")
 GRAPH_FOLDER = "graph"
 GRAPH_MANIFEST = f"{GRAPH_FOLDER}/store.json"
 NAMES_FILE = "names.json"
+LOCK_FILE = ".lock"
 # Made from a run when somebody looks at it; of no use to the run that replaces it.
 DERIVED = (NAMES_FILE, "map.npz", "report.html")
 
@@ -81,7 +82,8 @@ class Run:
         if not folder.exists() and folder.name and (partial / "summary.json").is_file():
             # Finished, but killed before its last rename; the summary is written last.
             with contextlib.suppress(OSError):
-                partial.rename(folder)
+                if not _is_held(partial):
+                    partial.rename(folder)
         if not folder.exists():
             if folder.name and partial.is_dir():
                 raise InputError(f"the run {folder} was not finished; continue it with --resume")
@@ -300,6 +302,20 @@ class Run:
     def __repr__(self) -> str:
         shown = repr(self.hierarchy) if self.has_groups else f"{len(self.embedding):,} nodes"
         return f"Run({self.path}: {self.method}, {shown})"
+
+
+def _is_held(partial: Path) -> bool:
+    """Whether a living process is still writing a folder in progress."""
+    try:
+        import fcntl
+
+        with (partial / LOCK_FILE).open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (ImportError, FileNotFoundError):
+        return False
+    except OSError:
+        return True
+    return False
 
 
 def read_summary(folder: Path) -> dict[str, Any]:

@@ -13,12 +13,11 @@ from collections.abc import Container, Iterator
 from pathlib import Path
 
 from graphham.errors import InputError
-from graphham.results.run_folder import DERIVED, GRAPH_FOLDER, OUTPUTS, read_summary
+from graphham.results.run_folder import DERIVED, GRAPH_FOLDER, LOCK_FILE, OUTPUTS, read_summary
 from graphham.system.atomic import remove_folder, sync
 from graphham.system.exchange import exchange
 from graphham.training import checkpoints
 
-_LOCK = ".lock"
 # Stands in a folder that is about to take the place of another, until that one is out of the way.
 _MARK = ".replacing"
 
@@ -88,7 +87,7 @@ def is_hollow(partial: Path) -> bool:
 
 def _is_ours(name: str, files: Container[str] = ()) -> bool:
     temporary = name.startswith(".") and name.endswith(".tmp")
-    known = name in (*OUTPUTS, *DERIVED, GRAPH_FOLDER, checkpoints.POINTER, _LOCK, _MARK)
+    known = name in (*OUTPUTS, *DERIVED, GRAPH_FOLDER, checkpoints.POINTER, LOCK_FILE, _MARK)
     return known or temporary or name.startswith("checkpoint-") or name in files
 
 
@@ -110,9 +109,11 @@ def publish(final: Path, partial: Path) -> None:
     first. :func:`settle` can tell from any moment what happened.
     """
     for path in partial.iterdir():
-        if path.name == _LOCK or (path.name.startswith(".") and path.name.endswith(".tmp")):
+        if path.name.startswith(".") and path.name.endswith(".tmp"):
             path.unlink()
     sync(partial)
+    # Last: as long as it is there and held, nobody else gives the folder its final name.
+    (partial / LOCK_FILE).unlink(missing_ok=True)
     previous = beside(final, "previous")
     if final.exists():
         _clear(previous, final)
@@ -177,7 +178,7 @@ def locked(folder: Path) -> Iterator[None]:
     except ImportError:  # Windows: no protection against two writers, everything else holds
         yield
         return
-    with (folder / _LOCK).open("a") as file:
+    with (folder / LOCK_FILE).open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
