@@ -14,7 +14,7 @@ from typing import Any
 import typer
 
 from graphham.errors import InputError, cut_middle
-from graphham.system.disk_room import is_full, reason_of
+from graphham.system.disk_room import is_full, reason_of, said_by
 
 TRACEBACK_VARIABLE = "GRAPHHAM_TRACEBACK"
 
@@ -66,10 +66,10 @@ def explain_failure(error: BaseException) -> tuple[str, int]:
             2,
         )
     if is_full(error):
-        place = f" ({named})" if (named := getattr(error, "filename", None)) else ""
+        place = f", {named}" if (named := getattr(error, "filename", None)) else ""
         return (
-            f"Error: the disk is full{place}; nothing was replaced, so make room and run the "
-            f"command again",
+            f"Error: the disk is full ({said_by(error)}{place}); nothing was replaced, so make "
+            f"room and run the command again",
             2,
         )
     if isinstance(error, OSError):

@@ -48,11 +48,11 @@ def naming_full_disk(folder: Path, needed: int | None, advice: str) -> Iterator[
             raise
         wanted = "more is needed" if needed is None else f"about {needed:,} bytes are needed"
         raise InputError(
-            f"no room for {folder} ({_said(error)}): {wanted}{_free(folder)}; {advice}"
+            f"no room for {folder} ({said_by(error)}): {wanted}{_free(folder)}; {advice}"
         ) from error
 
 
-def _said(error: BaseException) -> str:
+def said_by(error: BaseException) -> str:
     """Return what the system said, without what a library put around it."""
     code = getattr(error, "errno", None)
     return os.strerror(code if code in _FULL else errno.ENOSPC)
