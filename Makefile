@@ -3,13 +3,18 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# On Linux the public index alone gives torch with CUDA, which is gigabytes. With the address of
+# PyTorch's CPU wheels pip takes the small build of the same version: make demo TORCH_INDEX=ADDRESS
+TORCH_INDEX ?=
+TORCH_FROM := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
 .PHONY: demo test test-slow lint format docs docs-tables wheel-check bench bench-peers clean
+.PHONY: reliability reliability-long licences audit
 
 # Reinstalls only when the dependency lists change; the package itself is an editable install.
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet $(TORCH_FROM) --constraint constraints.txt --editable '.[dev]'
 	touch $(READY)
 
 demo: $(READY)
@@ -58,6 +63,22 @@ bench: $(READY)
 
 bench-peers: $(READY)
 	$(BIN)/python -m benchmarks peers --again
+
+# Faults, flips, kills, fuzzed files and hostile requests: minutes, or with -long hours. Both go on
+# where they were stopped and print one table, kept in scripts/reliability.json.
+reliability: $(READY)
+	$(BIN)/python scripts/reliability.py --mode short
+
+reliability-long: $(READY)
+	$(BIN)/python scripts/reliability.py --mode long
+
+# What we depend on: its licences, and whether weaknesses of it are known.
+licences: $(READY)
+	$(BIN)/python scripts/licences.py
+
+audit: $(READY)
+	$(BIN)/python -m pip install --quiet pip-audit
+	$(BIN)/python -m pip_audit --skip-editable
 
 clean:
 	rm -rf $(VENV) .venv-wheel docs/_build .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -102,7 +102,7 @@ def start(command: list[str]) -> tuple[subprocess.Popen[str], str, float]:
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     assert server.stdout is not None
     for line in server.stdout:
-        found = re.search(r"http://127\.0\.0\.1:\d+/", line)
+        found = re.search(r"http://127\.0\.0\.1:\d+/(?:\?token=\S+)?", line)
         if found:
             return server, found.group(0), begun
     sys.exit("the server did not start")

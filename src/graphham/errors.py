@@ -1,12 +1,24 @@
 """The exceptions a user's mistake may raise; all of them are an :class:`InputError`."""
 
+_MOST_SIGNS = 1500
+
+
+def cut_middle(text: str) -> str:
+    """Return a message with the middle left out if it is longer than anybody reads."""
+    half = _MOST_SIGNS // 2
+    return text if len(text) <= _MOST_SIGNS else f"{text[:half]} ... {text[-half:]}"
+
 
 class InputError(ValueError):
     """Something handed to graphham cannot be used; one sentence says what and what to do.
 
     The command line prints the message alone and exits with code 2; Python users see it as an
-    ordinary ``ValueError``.
+    ordinary ``ValueError``. What a file or a request says is echoed in it; a message that became
+    long by that is cut in the middle, where the value stands.
     """
+
+    def __init__(self, message: object = "") -> None:
+        super().__init__(cut_middle(str(message)))
 
 
 class DivergedError(InputError):

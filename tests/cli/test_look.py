@@ -80,7 +80,7 @@ def test_a_model_opens_itself_in_the_browser(
     model = gh.GraphHAM(groups=(6, 2), dim=16, epochs=3).fit(planted.graph)
     with model.explore() as running:
         assert opened == [running.address]
-        with urllib.request.urlopen(running.address + "api/overview") as response:
+        with urllib.request.urlopen(running.address.replace("?", "api/overview?")) as response:
             overview = json.load(response)
         running.explorer.select({"group": "2-0"})
         picked = model.selection()

@@ -27,6 +27,7 @@ class Client:
     """Sends requests as they are: no library mends a path or a header on the way."""
 
     port: int
+    token: str | None = None
 
     @property
     def home(self) -> dict[str, str]:
@@ -44,7 +45,8 @@ class Client:
         host = headers.pop("Host", f"127.0.0.1:{self.port}")
         connection.putrequest(method, path, skip_host=True)
         data = b"" if body is None else body.encode()
-        sent = {"Host": host, **headers, "Content-Length": str(len(data))}
+        known = {} if self.token is None else {"Cookie": f"graphham-{self.port}={self.token}"}
+        sent = {"Host": host, **known, **headers, "Content-Length": str(len(data))}
         for name, value in sent.items():
             connection.putheader(name, value)
         connection.endheaders(data)

@@ -68,7 +68,7 @@ def hostile_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def client(own_run: Path) -> Iterator[Client]:
     (own_run.parent / "secret.txt").write_text("secret")
     with RunningExplorer(own_run) as running:
-        yield Client(running.port)
+        yield Client(running.port, running.token)
 
 
 @dataclass

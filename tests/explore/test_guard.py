@@ -9,6 +9,7 @@ import pytest
 
 from graphham.errors import InputError
 from graphham.explore.guard import Guard
+from graphham.explore.launch import RunningExplorer
 from graphham.results.run_folder import Run
 from tests.explore.client import Client, run_in_thread
 
@@ -113,3 +114,36 @@ def test_the_page_is_served_before_the_run_is_read() -> None:
         assert (await waiting)["status"] == 503
 
     run_in_thread(lambda: asyncio.run(visit()))
+
+
+def test_only_who_knows_the_token_gets_in(own_run: Path) -> None:
+    with RunningExplorer(own_run) as running:
+        assert running.token is not None
+        assert running.address.endswith(f"/?token={running.token}")
+        stranger, wrong = Client(running.port), Client(running.port, "x" * 32)
+        body = {"level": 1, "group": 0, "name": "stolen"}
+        for client in (stranger, wrong):
+            for path in ("/", "/api/overview", "/static/main.js", "/?token=", "/?token=wrong"):
+                seen = client.get(path)
+                assert seen.status_code == 403, path
+                assert running.token not in seen.text + str(seen.headers)
+            # An origin is easily forged by a program; the token is not.
+            assert client.post("/api/rename", body, headers=client.home).status_code == 403
+        assert not (own_run / "names.json").exists()
+        seen = stranger.get(f"/?token={running.token}")
+        assert seen.status_code == 303
+        assert seen.headers["location"] == "/"
+        cookie = seen.headers["set-cookie"]
+        assert "HttpOnly" in cookie
+        assert "SameSite=Lax" in cookie
+        kept = {"Cookie": cookie.split(";")[0]}
+        assert stranger.get("/", headers=dict(kept)).status_code == 200
+        assert stranger.get("/api/overview", headers=dict(kept)).status_code == 200
+        told = {"Authorization": f"token {running.token}"}
+        assert stranger.get("/api/overview", headers=told).status_code == 200
+
+
+def test_without_a_token_all_are_let_in(own_run: Path) -> None:
+    with RunningExplorer(own_run, has_token=False) as running:
+        assert "token" not in running.address
+        assert Client(running.port).get("/api/overview").status_code == 200

@@ -1,7 +1,10 @@
 """The explorer starts on this machine only, and loads no more than it needs."""
 
+import socket
 import subprocess
 import sys
+import time
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -50,3 +53,27 @@ print(len(pandas.Series([1, 2])))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "2"]
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [b"", b"GET / HTTP/1.1\r\nHost: 127", b"GET /static/nothing HTTP/1.1\r\nHost: x\r\n\r\nGET"],
+)
+def test_half_open_connections_are_closed(
+    small_run: Path, begun: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("graphham.explore.patience.REQUEST_SECONDS", 0.5)
+    with RunningExplorer(small_run) as running:
+        with socket.create_connection(("127.0.0.1", running.port), timeout=20) as connection:
+            connection.sendall(begun)
+            begin = time.monotonic()
+            try:
+                while connection.recv(65536):
+                    pass
+            except ConnectionResetError:
+                pass
+            assert time.monotonic() - begin < 10
+        monkeypatch.undo()
+        page = running.address.replace("?", "static/main.js?")
+        with urllib.request.urlopen(page) as response:  # others are served as before
+            assert response.status == 200

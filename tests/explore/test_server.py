@@ -2,11 +2,13 @@
 
 import io
 from pathlib import Path
+from typing import Any
 
 import pyarrow.csv as csv
 import pyarrow.parquet as pq
 import pytest
 
+from graphham.explore.queries import Explorer
 from graphham.results.run_folder import Run
 from tests.explore.client import Client
 
@@ -66,3 +68,52 @@ def test_ids_are_found_and_others_are_not(client: Client, own_run: Path) -> None
     assert client.get(f"/api/find?id={ids[7]}").json() == {"row": 7}
     assert client.get("/api/find?id=nobody").json() == {"row": -1}
     assert client.get("/api/map").json()["isFinal"] is True
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/api/selection", "[" * 100_000 + "]" * 100_000),
+        ("/api/selection", '{"x":' * 100_000 + "1" + "}" * 100_000),
+        ("/api/selection", '{"group": "1-' + "9" * 5000 + '"}'),
+        ("/api/selection", '{"group": "' + "9" * 5000 + '-1"}'),
+        ("/api/selection", '{"group": "1-\u0661"}'),
+        ("/api/selection", '{"attribute": "label:' + "9" * 5000 + '"}'),
+        ("/api/selection", '{"attribute": "' + "x" * 15_000 + ':1"}'),
+        ("/api/export", f'{{"rows": [{2**70}], "format": "csv"}}'),
+        ("/api/export", f'{{"rows": [{-(2**70)}], "format": "csv"}}'),
+        ("/api/export", '{"rows": [true], "format": "csv"}'),
+        ("/api/rename", f'{{"level": {2**70}, "group": 0, "name": "x"}}'),
+    ],
+)
+def test_monstrous_requests_get_one_sentence(client: Client, path: str, body: str) -> None:
+    headers = {"Content-Type": "application/json", **client.home}
+    seen = client.send("POST", path, headers, body)
+    assert seen.status_code == 400, seen.text[:300]
+    assert len(seen.json()["error"]) < 2000
+    assert client.get(f"/api/node/{2**70}").status_code == 400
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_an_export_is_made_piece_by_piece(
+    client: Client, own_run: Path, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = list(range(239, -1, -1))
+    whole = client.post("/api/export", {"rows": rows, "format": form}, headers=client.home)
+    made: list[int] = []
+    real = Explorer.table
+
+    def table(explorer: Explorer, picked: Any) -> Any:
+        made.append(len(picked))
+        return real(explorer, picked)
+
+    monkeypatch.setattr(Explorer, "table", table)
+    monkeypatch.setattr("graphham.explore.server._PIECE_ROWS", 50)
+    seen = client.post("/api/export", {"rows": rows, "format": form}, headers=client.home)
+    assert made == [50, 50, 50, 50, 40]
+    read = csv.read_csv if form == "csv" else pq.read_table
+    found = read(io.BytesIO(seen.content))
+    assert found.to_pylist() == read(io.BytesIO(whole.content)).to_pylist()
+    assert found["id"].to_pylist() == Run.open(own_run).nodes.take(rows)["id"].to_pylist()
+    nothing = client.post("/api/export", {"rows": [], "format": form}, headers=client.home)
+    assert read(io.BytesIO(nothing.content)).num_rows == 0

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from graphham.graph.graph import Graph, Labels, build_graph
 from graphham.graph.ids import NodeIds
 from graphham.graph.store import open_store, write_store
 from graphham.graph.store_parts import open_part, split_store
+from graphham.system.checksums import sealed
 
 
 def example(n: int = 60, multi: bool = False, sparse: bool = True) -> Graph:
@@ -94,7 +94,7 @@ def forge(store: Path, name: str) -> None:
     content = (store / name).read_bytes()
     digest = hashlib.blake2b(content, digest_size=16).hexdigest()
     manifest["files"][name] = {"bytes": len(content), "blake2b": digest}
-    (store / "store.json").write_text(json.dumps(manifest))
+    (store / "store.json").write_text(json.dumps(sealed(manifest)))
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def age(store: Path) -> None:
 def test_a_file_is_checked_once_until_it_changes(store: Path, checks: list[str]) -> None:
     age(store)
     open_store(store)
-    assert set(checks) == set(INDEX_FILES) | {"split_1.npy"}
+    assert set(checks) == set(INDEX_FILES) | {"features_data.npy", "split_1.npy"}
     checks.clear()
     open_store(store)
     assert checks == []
@@ -255,7 +255,7 @@ def test_another_manifest_is_another_check(store: Path, checks: list[str]) -> No
     age(store)
     open_store(store)
     manifest = json.loads((store / "store.json").read_text())
-    (store / "store.json").write_text(json.dumps({**manifest, "name": "other"}))
+    (store / "store.json").write_text(json.dumps(sealed({**manifest, "name": "other"})))
     checks.clear()
     open_store(store)
     assert set(checks) >= set(INDEX_FILES)
@@ -288,8 +288,7 @@ def test_without_a_cache_everything_still_opens(
         def homeless() -> Path:
             raise RuntimeError("Could not determine home directory.")
 
-        # By its full name: the package has a function that is called like the module.
-        monkeypatch.setattr(sys.modules["graphham.datasets.fetch"], "cache_folder", homeless)
+        monkeypatch.setattr("graphham.system.folders.cache_folder", homeless)
     checks.clear()
     assert open_store(store).num_nodes == 60
     assert set(checks) >= set(INDEX_FILES)

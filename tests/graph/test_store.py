@@ -15,6 +15,7 @@ from graphham.errors import InputError
 from graphham.graph.graph import Graph, Labels, build_graph
 from graphham.graph.ids import NodeIds
 from graphham.graph.store import is_store, open_store, verify_store, write_store
+from graphham.system.checksums import sealed
 
 
 def example(n: int = 6, seed: int = 0) -> Graph:
@@ -205,7 +206,7 @@ def test_changed_bytes_are_found_by_checksum(tmp_path: Path) -> None:
 
 def edit(folder: Path, **changes: object) -> None:
     manifest = json.loads((folder / "store.json").read_text())
-    (folder / "store.json").write_text(json.dumps({**manifest, **changes}))
+    (folder / "store.json").write_text(json.dumps(sealed({**manifest, **changes})))
 
 
 def test_other_versions_and_folders_are_refused(tmp_path: Path) -> None:

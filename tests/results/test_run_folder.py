@@ -7,6 +7,7 @@ import pytest
 
 from graphham.errors import InputError
 from graphham.results.run_writer import Run, start_run
+from graphham.system.atomic import write_json
 from tests.results.runs import CONFIG, FILES, finish
 
 
@@ -56,6 +57,10 @@ def test_garbage_of_the_right_size_is_refused_when_read(tmp_path: Path) -> None:
     for name in FILES - {"summary.json"}:
         (out / name).write_bytes(rng.bytes((out / name).stat().st_size))
     (out / "metrics.jsonl").write_bytes(b"")
+    with pytest.raises(InputError, match="has changed since it was written"):
+        Run.open(out)
+    summary = {k: v for k, v in run.summary.items() if k not in ("checksum", "checksums")}
+    write_json(out / "summary.json", {**summary, "format_version": 2})  # without checksums
     run = Run.open(out)
     for read in ("config", "nodes", "groups", "embedding", "hierarchy"):
         with pytest.raises(InputError):
@@ -71,7 +76,7 @@ def test_other_folders_are_refused_in_one_sentence(tmp_path: Path) -> None:
     run = finish(start_run(tmp_path / "newer", CONFIG))
     text = (run.path / "summary.json").read_text()
     (run.path / "summary.json").write_text(
-        text.replace('"format_version": 2', '"format_version": 3')
+        text.replace('"format_version": 3', '"format_version": 4')
     )
     other = finish(start_run(tmp_path / "other", CONFIG))
     (other.path / "summary.json").write_text("[]")

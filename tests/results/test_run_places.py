@@ -11,8 +11,20 @@ import graphham.results.run_writer
 from graphham.errors import InputError
 from graphham.results import run_places
 from graphham.results.run_writer import Run, resume_run, start_run
+from graphham.system.exchange import exchange
 from tests.reference.processes import kill_when_ready
 from tests.results.runs import CONFIG, FILES, finish, names
+
+
+def swaps(folder: Path) -> bool:
+    """Whether two folders can be swapped in one step here."""
+    (folder / "one").mkdir()
+    (folder / "two").mkdir()
+    try:
+        return exchange(folder / "one", folder / "two")
+    finally:
+        (folder / "one").rmdir()
+        (folder / "two").rmdir()
 
 
 def test_an_existing_run_is_not_touched(tmp_path: Path) -> None:
@@ -93,11 +105,14 @@ def test_two_processes_cannot_write_one_run(tmp_path: Path) -> None:
     resume_run(tmp_path / "run").close()
 
 
-@pytest.mark.parametrize("moment", range(8))
+@pytest.mark.parametrize("can_swap", [True, False])
+@pytest.mark.parametrize("moment", range(11))
 def test_a_crash_between_any_two_renames_loses_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: int, can_swap: bool
 ) -> None:
     """Stop dead at the n-th rename, removal or checkpoint clean-up of the final dance."""
+    if can_swap and not swaps(tmp_path):
+        pytest.skip("this file system cannot swap two folders")
     out = tmp_path / "run"
     finish(start_run(out, CONFIG), summary={"which": "old"}, status="interrupted")
     writer = start_run(out, CONFIG, overwrite=True)
@@ -121,7 +136,22 @@ def test_a_crash_between_any_two_renames_loses_nothing(
     )
     monkeypatch.setattr(run_places, "_clear", counted(run_places._clear))
     monkeypatch.setattr(run_places, "beside", counted(run_places.beside))
-    monkeypatch.setattr(run_places.Path, "rename", counted(Path.rename))
+    real_rename, dead_rename = Path.rename, counted(Path.rename)
+
+    def rename(path: Path, target: Path) -> Path:
+        # Files take their names long before the final dance of folders.
+        return (dead_rename if path.is_dir() else real_rename)(path, target)
+
+    monkeypatch.setattr(run_places.Path, "rename", rename)
+    real_unlink, dead_unlink = Path.unlink, counted(Path.unlink)
+
+    def unlink(path: Path, missing_ok: bool = False) -> None:
+        (dead_unlink if path.name == ".replacing" else real_unlink)(path, missing_ok)
+
+    monkeypatch.setattr(run_places.Path, "unlink", unlink)
+    monkeypatch.setattr(
+        run_places, "exchange", counted(exchange if can_swap else lambda a, b: False)
+    )
     try:
         finish(writer, summary={"which": "new"}, status="complete")
     except KeyboardInterrupt:
@@ -129,6 +159,8 @@ def test_a_crash_between_any_two_renames_loses_nothing(
         writer.close()
         standing = [p for p in (out, tmp_path / "run.partial") if (p / "summary.json").is_file()]
         assert standing, names(tmp_path)
+        assert out.exists() or not can_swap
+        assert Run.open(out).summary["which"] in ("old", "new")  # reading alone finds a whole run
         with pytest.raises(InputError, match="is finished"):
             resume_run(out)
     monkeypatch.undo()
@@ -159,9 +191,7 @@ def test_kill_minus_nine_while_replacing_a_run_never_loses_it(tmp_path: Path) ->
         out = tmp_path / f"run{attempt}"
         arguments = [str(out), str(Path(__file__).parent)]
         kill_when_ready(FINISHER, arguments, pause.uniform(0, 0.15))
-        if not out.exists():  # killed between the two renames
-            with pytest.raises(InputError, match="is finished"):
-                resume_run(out)
+        assert out.exists() or not swaps(tmp_path)
         run = Run.open(out)
         assert run.config == {"seed": run.summary["number"]}
         run.result().validate()
@@ -180,3 +210,48 @@ def test_a_partial_folder_killed_at_its_birth_can_be_replaced(tmp_path: Path) ->
     with pytest.raises(InputError, match="not a run folder"):
         start_run(tmp_path / "run", {"seed": 1}, overwrite=True)
     assert (partial / "thesis.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("leftover", [None, ".lock", ".config.toml.12.tmp", "checkpoint.json"])
+def test_a_folder_without_its_config_sends_nobody_in_circles(
+    tmp_path: Path, leftover: str | None
+) -> None:
+    """Killed between making the folder and writing its config: a plain start is all it takes."""
+    partial = tmp_path / "run.partial"
+    partial.mkdir()
+    if leftover is not None:
+        (partial / leftover).write_bytes(b"{")
+    with pytest.raises(InputError, match="leave out --resume to start it"):
+        resume_run(tmp_path / "run")
+    run_places.check_place(tmp_path / "run")
+    with start_run(tmp_path / "run", {"seed": 4}) as writer:
+        assert writer.config == {"seed": 4}
+
+
+STARTER = """
+import sys
+from graphham.results.run_writer import start_run
+print("ready", flush=True)
+while True:
+    start_run(sys.argv[1], {"seed": 1}, overwrite=True).close()
+"""
+
+
+def test_a_folder_in_progress_appears_with_its_config(tmp_path: Path) -> None:
+    pause = random.Random(2)
+    for attempt in range(4):
+        out = tmp_path / f"run{attempt}"
+        kill_when_ready(STARTER, [str(out)], pause.uniform(0.01, 0.1))
+        start_run(out, {"seed": 2}, overwrite=True).close()
+        resume_run(out).close()
+        assert names(tmp_path) == {f"run{n}.partial" for n in range(attempt + 1)}
+
+
+def test_reading_does_not_take_a_run_from_its_writer(tmp_path: Path) -> None:
+    writer = start_run(tmp_path / "run", CONFIG)
+    (writer.partial / "summary.json").write_text("{}")  # the last output is there, the name not
+    with pytest.raises(InputError, match="was not finished"):
+        Run.open(tmp_path / "run")
+    assert writer.partial.is_dir()
+    finish(writer)
+    assert Run.open(tmp_path / "run").summary["status"] == "complete"

@@ -131,6 +131,7 @@ def test_nothing_to_resume(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no checkpoint left"):
         resume_run(tmp_path / "run")
     (tmp_path / "odd.partial").mkdir()
+    (tmp_path / "odd.partial" / "theirs").touch()
     with pytest.raises(InputError, match=r"no config\.toml"):
         resume_run(tmp_path / "odd")
 
@@ -197,7 +198,7 @@ def test_a_failing_write_keeps_the_former_checkpoint(
     for broken in ("fsync", "replace"):
         with monkeypatch.context() as patch:
             patch.setattr(os, broken, full)
-            with pytest.raises(OSError, match="No space"):
+            with pytest.raises(InputError, match=r"No space.*--resume goes on"):
                 writer.save_checkpoint({"w": np.zeros(3)}, {"epoch": 2})
         arrays, meta = writer.load_checkpoint()
         assert meta == {"epoch": 1}

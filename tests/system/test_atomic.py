@@ -156,3 +156,54 @@ def test_a_folder_is_removed_if_it_is_there(tmp_path: Path) -> None:
     remove_folder(tmp_path / "a")
     remove_folder(tmp_path / "a")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", [".out.html.4711.tmp", ".export-abc123.tmp"])
+def test_what_a_killed_program_left_goes_with_the_next_write(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"half a file")
+    (tmp_path / ".other.txt.4711.tmp").write_bytes(b"another target")
+    (tmp_path / "mine.tmp").write_bytes(b"not ours")
+    if name.startswith(".export"):
+        with creating(tmp_path / "new.csv") as temporary:
+            temporary.write_bytes(b"x")
+    write_bytes(tmp_path / "out.html", b"x")
+    assert not (tmp_path / name).exists()
+    assert (tmp_path / ".other.txt.4711.tmp").exists()
+    assert (tmp_path / "mine.tmp").exists()
+
+
+def test_what_a_living_program_writes_stays(tmp_path: Path) -> None:
+    with creating(tmp_path / "a.csv") as one, creating(tmp_path / "b.csv") as two:
+        one.write_bytes(b"1")
+        two.write_bytes(b"2")
+        with creating(tmp_path / "c.csv") as three:
+            three.write_bytes(b"3")
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {
+        "a.csv": b"1",
+        "b.csv": b"2",
+        "c.csv": b"3",
+    }
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from graphham.system.atomic import creating, replacing
+folder = Path(sys.argv[1])
+with creating(folder / "x.csv") as one, replacing(folder / "y.html") as two:
+    one.write_bytes(b"1")
+    print("ready", flush=True)
+    while True:
+        two.write_bytes(b"2")
+"""
+
+
+def test_a_killed_writer_leaves_nothing_for_long(tmp_path: Path) -> None:
+    from tests.reference.processes import kill_when_ready
+
+    kill_when_ready(KILLED, [str(tmp_path)], 0.05)
+    assert len(list(tmp_path.iterdir())) == 2
+    with creating(tmp_path / "x.csv") as temporary:
+        temporary.write_bytes(b"1")
+    write_bytes(tmp_path / "y.html", b"2")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["x.csv", "y.html"]

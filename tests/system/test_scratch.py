@@ -2,9 +2,12 @@
 
 from pathlib import Path
 
+import pytest
+
 from graphham.graph.graph import Graph
 from graphham.graph.store import is_store, write_store
 from graphham.io import read_graph
+from graphham.system import scratch
 from graphham.system.scratch import scratch_beside
 
 
@@ -25,6 +28,28 @@ def test_a_store_moved_away_by_a_killed_program_comes_back(tmp_path: Path) -> No
     with scratch_beside(tmp_path / "s"):
         assert is_store(tmp_path / "s")
     assert not left.exists()
+
+
+def test_a_store_that_is_replaced_is_never_absent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = read_graph_of(tmp_path)
+    write_store(graph, tmp_path / "s")
+    real, seen = Path.rename, []
+
+    def rename(path: Path, target: Path) -> Path:
+        seen.append((path.name, Path(target).name))
+        return real(path, target)
+
+    monkeypatch.setattr(Path, "rename", rename)
+    write_store(graph, tmp_path / "s", overwrite=True)
+    assert is_store(tmp_path / "s")
+    assert ("s", "replaced") not in seen  # moving it away would leave a moment without it
+    monkeypatch.setattr(scratch, "exchange", lambda a, b: False)
+    write_store(graph, tmp_path / "s", overwrite=True)
+    assert ("s", "replaced") in seen
+    assert is_store(tmp_path / "s")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["e.csv", "s"]
 
 
 def read_graph_of(folder: Path) -> Graph:

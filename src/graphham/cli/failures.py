@@ -13,7 +13,8 @@ from typing import Any
 
 import typer
 
-from graphham.errors import InputError
+from graphham.errors import InputError, cut_middle
+from graphham.system.disk_room import is_full, reason_of, said_by
 
 TRACEBACK_VARIABLE = "GRAPHHAM_TRACEBACK"
 
@@ -58,9 +59,22 @@ def explain_failure(error: BaseException) -> tuple[str, int]:
             "--dim, or a store made by 'graphham ingest'",
             2,
         )
-    if isinstance(error, OSError) and error.errno is not None:
+    if isinstance(error, RecursionError):
+        return (
+            "Error: something in a file is nested too deeply to be read; settings and tables have "
+            "a few levels at most",
+            2,
+        )
+    if is_full(error):
+        place = f", {named}" if (named := getattr(error, "filename", None)) else ""
+        return (
+            f"Error: the disk is full ({said_by(error)}{place}); nothing was replaced, so make "
+            f"room and run the command again",
+            2,
+        )
+    if isinstance(error, OSError):
         place = f" ({error.filename})" if error.filename else ""
-        return f"Error: the system refused: {error.strerror}{place}; nothing was replaced", 2
+        return f"Error: the system refused: {reason_of(error)}{place}; nothing was replaced", 2
     where = _origin(error)
     return (
         f"This is a bug in graphham: {type(error).__name__}: {error}{where}; set "
@@ -71,7 +85,8 @@ def explain_failure(error: BaseException) -> tuple[str, int]:
 
 def complain(sentence: str) -> None:
     """Print one line to standard error, whatever characters are in it."""
-    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in sentence)
+    signs = cut_middle(sentence)
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in signs)
     print(shown, file=sys.stderr, flush=True)
 
 

@@ -36,7 +36,7 @@ GraphsArgument = Annotated[
 ]
 
 
-@takes_options()
+@takes_options("verify")
 def ingest(
     graph: GraphsArgument,
     out: Annotated[str, typer.Option("--out", metavar="STORE", help="Folder to write.")],
@@ -99,13 +99,14 @@ def _write(
         return write_store(read_and_report(screen, names[0], options), place, overwrite)
     from graphham.io import describe
     from graphham.io.edge_streams import EdgeColumns
+    from graphham.io.files import unpacking_at_most
     from graphham.io.reader import expand_paths, read_edges
     from graphham.system.scratch import scratch_beside
 
     begin = time.monotonic()
     columns = EdgeColumns(options.source, options.target, options.weight, options.directed)
     with scratch_beside(place) as scratch:
-        with IngestProgress(screen) as progress:
+        with IngestProgress(screen) as progress, unpacking_at_most(options.max_unpacked):
             graph = read_edges(
                 expand_paths(names),
                 columns,

@@ -26,7 +26,11 @@ def report(
     run: RunArgument,
     out: Annotated[
         str | None,
-        typer.Option("--out", metavar="FILE", help="Page to write; RUN/report.html if not given."),
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help="Page to write; RUN/report.html if not given and RUN can be written to.",
+        ),
     ] = None,
 ) -> None:
     """Write everything about a run as one HTML page that needs no network.
@@ -64,6 +68,13 @@ def explore(
     no_browser: Annotated[
         bool, typer.Option("--no-browser", help="Only print the address.")
     ] = False,
+    no_token: Annotated[
+        bool,
+        typer.Option(
+            "--no-token",
+            help="Let every user and program of this machine in, without the token of the address.",
+        ),
+    ] = False,
     graph: _GraphOption = None,
 ) -> None:
     """Look at a run in the browser: map, hierarchy, nodes, groups and why they are there.
@@ -91,7 +102,14 @@ def explore(
     def announce(address: str) -> None:
         screen.say("Explore", f"{address}   (Ctrl-C stops it)")
 
-    serve(run, port=port, graph=given, open_browser=not no_browser, announce=announce)
+    serve(
+        run,
+        port=port,
+        graph=given,
+        open_browser=not no_browser,
+        announce=announce,
+        has_token=not no_token,
+    )
 
 
 def compare(

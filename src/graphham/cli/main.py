@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import graphham
-from graphham.cli import data, demo, evaluate, fit, ingest, look, outputs
+from graphham.cli import data, demo, doctor, evaluate, fit, ingest, look, outputs
 from graphham.cli.failures import run_safely
 from graphham.cli.processes import is_member, leave
 
@@ -29,6 +29,7 @@ app.command()(outputs.export)
 app.command()(ingest.ingest)
 app.command()(ingest.split)
 app.command()(ingest.info)
+app.command()(doctor.doctor)
 app.command()(evaluate.reproduce)
 app.command("methods")(evaluate.list_methods)
 app.add_typer(data.app, name="data")

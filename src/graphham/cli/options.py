@@ -81,6 +81,17 @@ class GraphOptions:
     isolated: Annotated[
         bool, _reading("--isolated", "Admit nodes that have features or labels but no edge.")
     ] = False
+    max_unpacked: Annotated[
+        float | None,
+        _reading(
+            "--max-unpacked",
+            "Most that a packed file (.gz, .npz) may become; 100 times its size if not given.",
+            "GIB",
+        ),
+    ] = None
+    verify: Annotated[
+        bool, _reading("--verify", "Compare every file of a store with its checksum first.")
+    ] = False
 
     def first_edge_option(self) -> str | None:
         """Return the first option given that only an edge file can follow."""
@@ -155,9 +166,15 @@ def open_graph(source: str, options: GraphOptions, parts: bool = False) -> Graph
     if kind != "file" and refused is not None:
         what = {"dataset": "dataset", "store": "store", "parts": "split store"}[kind]
         raise InputError(f"{refused} only applies to edge files, but {source} is a {what}")
-    if kind == "parts":
+    if kind == "parts" and not options.verify:
         return _open_part(source, options, parts)
+    if options.verify and kind != "store":
+        raise InputError(f"--verify compares the checksums of a store, but {source} is none")
     if kind != "file":
+        if options.verify:
+            from graphham.graph.store import verify_store
+
+            verify_store(source)
         return attach_tables(as_graph(source), options)
     from graphham.io import read_graph
 
@@ -167,6 +184,7 @@ def open_graph(source: str, options: GraphOptions, parts: bool = False) -> Graph
         target=options.target,
         weight=options.weight,
         directed=options.directed,
+        max_unpacked=options.max_unpacked,
     )
     return attach_tables(graph, options)
 
@@ -191,13 +209,15 @@ def attach_tables(graph: Graph, options: GraphOptions) -> Graph:
     if options.features is None and options.labels is None:
         return graph
     from graphham.io import attach_features, attach_labels
+    from graphham.io.files import unpacking_at_most
 
-    if options.features is not None:
-        graph = attach_features(
-            graph, options.features, options.id_column, options.isolated, options.labels
-        )
-    if options.labels is not None:
-        graph = attach_labels(graph, options.labels, options.id_column, options.isolated)
+    with unpacking_at_most(options.max_unpacked):
+        if options.features is not None:
+            graph = attach_features(
+                graph, options.features, options.id_column, options.isolated, options.labels
+            )
+        if options.labels is not None:
+            graph = attach_labels(graph, options.labels, options.id_column, options.isolated)
     return graph
 
 

@@ -7,10 +7,13 @@ meanwhile, and its requests wait until the application behind the guard is there
 from __future__ import annotations
 
 import asyncio
+import hmac
 import json
 from collections.abc import Awaitable, Callable, MutableMapping
 from concurrent.futures import Future
+from http.cookies import CookieError, SimpleCookie
 from typing import Any, TypeAlias
+from urllib.parse import parse_qs
 
 from graphham.explore.modules import PLOTLY, read_modules, served_page, static_folder
 from graphham.report.plotlyjs import plotly_script
@@ -55,9 +58,14 @@ class Guard:
     Args:
         port: The port it is reached at; requests that name another host are refused.
         app: The application behind the guard, once it is there.
+        token: What a visitor has to know, so that other users and programs of this machine stay
+            out; it comes with the address and is a cookie from then on. ``None`` lets all in.
     """
 
-    def __init__(self, port: int, app: Future[App]) -> None:
+    def __init__(self, port: int, app: Future[App], token: str | None = None) -> None:
+        self._token = token
+        # Cookies are shared between the ports of a machine.
+        self._cookie = f"graphham-{port}"
         self._hosts = {f"127.0.0.1:{port}".encode(), f"localhost:{port}".encode()}
         self._origins = {b"http://" + host for host in self._hosts}
         self._app = app
@@ -76,6 +84,8 @@ class Guard:
         refusal = self._refusal(scope)
         if refusal is not None:
             await _send_error(send_guarded, *refusal)
+        elif scope["path"] == "/" and self._knows_token(_asked_token(scope)):
+            await self._hand_out_cookie(send_guarded)
         elif scope["path"] == "/" or scope["path"].startswith("/static/"):
             await self._serve_file(scope, send_guarded)
         else:
@@ -92,7 +102,38 @@ class Guard:
         kind = headers.get(b"content-type", b"").split(b";")[0].strip()
         if method == "POST" and (origin is None or kind != b"application/json"):
             return 403, "only the page itself may do this"
+        if not self._is_known(scope, headers):
+            return 403, "open the whole address that graphham explore printed, with its token"
         return None if method in ("GET", "HEAD", "POST") else (405, "unknown method")
+
+    def _is_known(self, scope: Message, headers: dict[bytes, bytes]) -> bool:
+        if self._token is None:
+            return True
+        try:
+            cookies = SimpleCookie(headers.get(b"cookie", b"").decode("latin-1"))
+        except CookieError:
+            cookies = SimpleCookie()
+        kept = cookies.get(self._cookie)
+        said = headers.get(b"authorization", b"").decode("latin-1").removeprefix("token ")
+        tokens = [_asked_token(scope), said, "" if kept is None else kept.value]
+        return any(self._knows_token(token) for token in tokens)
+
+    def _knows_token(self, token: str) -> bool:
+        return self._token is not None and hmac.compare_digest(
+            token.encode("utf-8", "replace"), self._token.encode()
+        )
+
+    async def _hand_out_cookie(self, send: Send) -> None:
+        """Keep the token as a cookie and lead to the address without it."""
+        # Lax and not strict: a link in a notebook of another address must work.
+        cookie = f"{self._cookie}={self._token}; Path=/; HttpOnly; SameSite=Lax"
+        headers = [
+            (b"location", b"/"),
+            (b"set-cookie", cookie.encode()),
+            (b"content-length", b"0"),
+        ]
+        await send({"type": "http.response.start", "status": 303, "headers": headers})
+        await send({"type": "http.response.body", "body": b""})
 
     async def _forward(self, scope: Message, receive: Receive, send: Send) -> None:
         try:
@@ -114,6 +155,17 @@ class Guard:
             await _send_response(send, 200, *self._files[name], scope["method"])
         else:
             await _send_error(send, 404, "no such file")
+
+
+def _asked_token(scope: Message) -> str:
+    """Return the token in the address of a request, or nothing."""
+    query = bytes(scope.get("query_string", b"")).decode("latin-1")
+    if "token=" not in query:
+        return ""
+    try:
+        return parse_qs(query, max_num_fields=50).get("token", [""])[0]
+    except ValueError:
+        return ""
 
 
 async def _send_error(send: Send, status: int, error: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import socket
 import sys
 import threading
@@ -33,14 +34,22 @@ class RunningExplorer:
         run: The run, or its folder.
         port: Port on 127.0.0.1; 0 takes a free one.
         graph: The graph, for runs that do not keep it.
+        has_token: Let only those in who have the whole address, with its token.
     """
 
-    def __init__(self, run: Run | str | Path, port: int = 0, graph: Graph | None = None) -> None:
+    def __init__(
+        self,
+        run: Run | str | Path,
+        port: int = 0,
+        graph: Graph | None = None,
+        has_token: bool = True,
+    ) -> None:
         self._socket = _listen(port)
         self.port = int(self._socket.getsockname()[1])
+        self.token = _new_token(has_token)
         app: Future[App] = Future()
         try:
-            self._server = _make_server(self.port, app)
+            self._server = _make_server(self.port, app, self.token)
             self.explorer = _read(run, graph, app)
         except BaseException:
             self._socket.close()
@@ -54,8 +63,8 @@ class RunningExplorer:
 
     @property
     def address(self) -> str:
-        """Where the page is."""
-        return f"http://{HOST}:{self.port}/"
+        """Where the page is, with the token that opens it."""
+        return _address(self.port, self.token)
 
     def selection(self) -> pa.Table:
         """Return the nodes selected in the page, by lasso, group or search, as a table.
@@ -95,6 +104,7 @@ def serve(
     graph: Graph | None = None,
     open_browser: bool = True,
     announce: Callable[[str], Any] = print,
+    has_token: bool = True,
 ) -> None:
     """Serve a run until Ctrl-C.
 
@@ -104,17 +114,19 @@ def serve(
         graph: The graph, for runs that do not keep it.
         open_browser: Open the page in the user's browser.
         announce: Called with the address.
+        has_token: Let only those in who have the whole address, with its token.
     """
     listening = _listen(port)
     with listening:
         number = int(listening.getsockname()[1])
         app: Future[App] = Future()
-        server = _make_server(number, app)
+        token = _new_token(has_token)
+        server = _make_server(number, app, token)
         # The page's files must not wait for the imports of the thread that reads the run.
         sys.setswitchinterval(0.0005)
         reader = _Reader(run, graph, app, server)
         reader.start()
-        address = f"http://{HOST}:{number}/"
+        address = _address(number, token)
         announce(address)
         if open_browser:
             # The browser starts while the run is still being read.
@@ -189,13 +201,23 @@ class _PandasBlocker:
             raise ImportError("not needed here", name=name)
 
 
-def _make_server(port: int, app: Future[App]) -> Any:
+def _new_token(has_token: bool) -> str | None:
+    return secrets.token_urlsafe(24) if has_token else None
+
+
+def _address(port: int, token: str | None) -> str:
+    return f"http://{HOST}:{port}/" + ("" if token is None else f"?token={token}")
+
+
+def _make_server(port: int, app: Future[App], token: str | None) -> Any:
     import uvicorn
 
     from graphham.explore.guard import Guard
+    from graphham.explore.patience import ImpatientProtocol
 
     config = uvicorn.Config(
-        Guard(port, app),
+        Guard(port, app, token),
+        http=ImpatientProtocol,
         log_level="error",
         access_log=False,
         lifespan="off",

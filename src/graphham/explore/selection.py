@@ -39,7 +39,7 @@ def selected_rows(
         return group_rows(view, text)
     if kind == "attribute":
         name, _, code = text.partition(":")
-        return attribute_rows(view, name, int(code) if code.isdecimal() else -1)
+        return attribute_rows(view, name[:40], _number(code))
     try:
         polygon = np.asarray([[float(v) for v in p.split(",")] for p in text.split(";")])
     except ValueError:
@@ -53,11 +53,15 @@ def group_rows(view: RunView, key: str) -> npt.NDArray[np.int64]:
     """Return the rows of a group, named as the page does: ``2-5`` is group 5 of level 2."""
     level, _, group = key.partition("-")
     counts = view.result.group_counts
-    if not (level.isdecimal() and group.isdecimal() and 1 <= int(level) <= len(counts)):
+    depth, number = _number(level), _number(group)
+    if not (1 <= depth <= len(counts) and 0 <= number < counts[depth - 1]):
         raise InputError(f"there is no group {key[:40]!r}")
-    if int(group) >= counts[int(level) - 1]:
-        raise InputError(f"there is no group {key[:40]!r}")
-    return np.flatnonzero(view.result.groups[int(level) - 1] == int(group))
+    return np.flatnonzero(view.result.groups[depth - 1] == number)
+
+
+def _number(text: str) -> int:
+    """Return plain digits as a number; -1 for all else, and for more digits than any row has."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 18 else -1
 
 
 def attribute_rows(view: RunView, kind: str, code: int) -> npt.NDArray[np.int64]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from graphham.errors import InputError
@@ -15,13 +17,16 @@ need("fastapi", "the explorer")
 
 import numpy as np  # noqa: E402
 from fastapi import FastAPI, Request, Response  # noqa: E402
-from fastapi.responses import JSONResponse  # noqa: E402
+from fastapi.responses import JSONResponse, StreamingResponse  # noqa: E402
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _BINARY = "application/octet-stream"
 _MAX_BYTES = 64 << 20
+_PIECE_ROWS = 20_000
+# A body that does not arrive in this time is given up.
+_BODY_SECONDS = 60.0
 
 
 def make_app(explorer: Explorer) -> FastAPI:
@@ -35,6 +40,11 @@ def make_app(explorer: Explorer) -> FastAPI:
     @app.exception_handler(InputError)
     async def refuse(_: Request, error: InputError) -> JSONResponse:
         return JSONResponse({"error": str(error)}, 400)
+
+    @app.exception_handler(OSError)
+    async def fail(_: Request, error: OSError) -> JSONResponse:
+        reason = error.strerror or type(error).__name__
+        return JSONResponse({"error": f"the run cannot be written to: {reason}"}, 409)
 
     _add_routes(app, explorer)
     return app
@@ -96,35 +106,79 @@ def _add_routes(app: FastAPI, explorer: Explorer) -> None:
         rows, form = explorer.selected_rows(body), body.get("format")
         if rows is None:
             listed = body.get("rows")
-            if not isinstance(listed, list) or not all(isinstance(r, int) for r in listed):
-                raise InputError("a selection is a list of rows")
+            most = explorer.view.num_nodes
+            if not isinstance(listed, list) or not all(
+                type(r) is int and 0 <= r < most for r in listed
+            ):
+                raise InputError(f"a selection is a list of rows, each in 0..{most - 1}")
             rows = np.asarray(listed, dtype=np.int64)
         if form not in ("csv", "parquet"):
             raise InputError(f"a selection is exported as csv or parquet, not {form!r}")
-        table = explorer.table(rows)
+        starts = range(0, max(1, len(rows)), _PIECE_ROWS)
+        first = explorer.table(rows[:_PIECE_ROWS])  # refuses wrong rows before anything is sent
+        pieces = (explorer.table(rows[at : at + _PIECE_ROWS]) if at else first for at in starts)
         name = f'attachment; filename="selection.{form}"'
-        return Response(
-            table_bytes(table, form), media_type=_BINARY, headers={"Content-Disposition": name}
+        return StreamingResponse(
+            table_stream(pieces, form), media_type=_BINARY, headers={"Content-Disposition": name}
         )
 
 
-def table_bytes(table: pa.Table, form: str) -> bytes:
-    """Return a node table as CSV (lists joined by spaces) or Parquet."""
-    import pyarrow as pa
+def table_stream(pieces: Iterator[pa.Table], form: str) -> Iterator[bytes]:
+    """Yield a node table as CSV (lists joined by spaces) or Parquet, holding one piece at a time.
+
+    Args:
+        pieces: Some rows each; there is at least one piece.
+        form: ``csv`` or ``parquet``.
+    """
     import pyarrow.csv as csv
     import pyarrow.parquet as pq
 
-    file = io.BytesIO()
-    if form == "parquet":
-        pq.write_table(table, file, compression="zstd")
-        return file.getvalue()
+    drain, writer = _Drain(), None
+    for piece in pieces:
+        table = piece if form == "parquet" else _flat(piece)
+        if writer is None and form == "parquet":
+            writer = pq.ParquetWriter(drain, table.schema, compression="zstd")
+        elif writer is None:
+            writer = csv.CSVWriter(drain, table.schema)
+        writer.write_table(table)
+        yield drain.take()
+    if writer is not None:
+        writer.close()
+    yield drain.take()
+
+
+class _Drain(io.RawIOBase):
+    """A file that keeps what is written to it only until it is taken away."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._parts: list[bytes] = []
+
+    def writable(self) -> bool:
+        """Say that this file can be written to, as Arrow asks."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """Keep some bytes."""
+        self._parts.append(bytes(data))
+        return len(self._parts[-1])
+
+    def take(self) -> bytes:
+        """Return what was written since the last time."""
+        taken, self._parts = b"".join(self._parts), []
+        return taken
+
+
+def _flat(table: pa.Table) -> pa.Table:
+    """Return a table whose lists are texts, joined by spaces."""
+    import pyarrow as pa
+
     for place, field in enumerate(table.schema):
         if pa.types.is_list(field.type) or pa.types.is_large_list(field.type):
             rows = table.column(place).to_pylist()
             texts = [None if r is None else " ".join(_cell_text(v) for v in r) for r in rows]
             table = table.set_column(place, field.name, pa.array(texts, type=pa.string()))
-    csv.write_csv(table, file)
-    return file.getvalue()
+    return table
 
 
 def _cell_text(value: Any) -> str:
@@ -136,9 +190,11 @@ async def _read_json(request: Request) -> dict[str, Any]:
     if not size.isdigit() or int(size) > _MAX_BYTES:
         raise InputError("the request is too large")
     try:
-        value = json.loads(await request.body())
-    except ValueError:
-        raise InputError("the request is not JSON") from None
+        value = json.loads(await asyncio.wait_for(request.body(), _BODY_SECONDS))
+    except TimeoutError:
+        raise InputError("the request did not arrive in time") from None
+    except (ValueError, RecursionError):
+        raise InputError("the request is not JSON, or nested too deeply") from None
     if not isinstance(value, dict):
         raise InputError("the request is not a JSON object")
     return value

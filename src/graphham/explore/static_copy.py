@@ -7,7 +7,6 @@ into one plain script, and the data becomes a script that sets one variable.
 from __future__ import annotations
 
 import base64
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +27,8 @@ from graphham.readout.neighbors import all_nearest
 from graphham.report.html import script_json
 from graphham.report.plotlyjs import plotly_path
 from graphham.results.describe import feature_name
-from graphham.system.atomic import remove_folder, sync
+from graphham.system.atomic import sync
+from graphham.system.scratch import scratch_beside
 
 if TYPE_CHECKING:
     from graphham.graph.graph import Graph
@@ -71,19 +71,17 @@ def export_static(run: Run | str | Path, folder: str | Path, graph: Graph | None
         "app.js": bundle(read_modules()).encode(),
         "data.js": f"window.GRAPHHAM = {script_json(_data(explorer))};\n".encode(),
     }
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
-    except OSError as error:
-        raise InputError(f"cannot write {place}: {error.strerror}; choose another place") from None
-    try:
-        temporary.chmod(0o755)
-        for name, data in files.items():
-            (temporary / name).write_bytes(data)
-            sync(temporary / name)
-        temporary.rename(place)
-    finally:
-        remove_folder(temporary)
+    with scratch_beside(place) as scratch:
+        try:
+            page = scratch / "page"
+            page.mkdir()
+            for name, data in files.items():
+                (page / name).write_bytes(data)
+                sync(page / name)
+            page.rename(place)
+        except OSError as error:
+            reason = f"cannot write {place}: {error.strerror}; choose another place"
+            raise InputError(reason) from None
     return place
 
 

@@ -2,8 +2,9 @@
 
 Compiled loops and Arrow's text columns follow the numbers they are given, so one wrong number in a
 row bound, a neighbour or a text offset ends the process without a word. Every file of such numbers
-is therefore compared with its checksum and its bounds before it is used. A check of a large file is
-remembered in the user's cache folder and repeated only when the file has changed.
+is therefore compared with its checksum and its bounds before it is used. Weights and features only
+go into sums; they are compared with their checksum too unless they are very large. A check of a
+large file is remembered in the user's cache folder and repeated only when the file has changed.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ from graphham.system.checksums import file_checksum
 CHECKS_VERSION = 1
 # Smaller stores are checked sooner than a note about them is found.
 REMEMBERED_BYTES = 1 << 20
+# Features and weights beyond this size are compared with their checksum only to verify: reading
+# them all would take longer than people wait for a store to open.
+UNREAD_BYTES = 1 << 30
 # Within this time two changes of a file may leave the same time stamp.
 _RECENT_NANOSECONDS = 50_000_000
 _CHUNK = 1 << 20
@@ -90,6 +94,13 @@ class CheckedReader:
         if not (is_number or values.size == 0):
             raise DamagedFileError(file, f"holds numbers of type {values.dtype}")
         return values
+
+    def numbers(self, name: str, kinds: str, shape: tuple[int | None, ...]) -> Array:
+        """Map an array as :meth:`array` does; compare its checksum unless it is very large."""
+        file = self._file(f"{name}.npy")
+        if self.files[file]["bytes"] <= UNREAD_BYTES:
+            self._compare(file)
+        return self.array(name, kinds, shape)
 
     def rows(
         self,

@@ -24,11 +24,15 @@ from graphham.graph.graph import Graph, Labels, Part, ReadReport
 from graphham.graph.ids import NodeIds
 from graphham.graph.integrity import CheckedReader, DamagedFileError
 from graphham.system.atomic import sync
-from graphham.system.checksums import CheckedFile, check_files
+from graphham.system.checksums import CheckedFile, check_files, is_intact, sealed
+from graphham.system.disk_room import is_full, naming_full_disk, reason_of
 from graphham.system.scratch import publish, scratch_beside
+from graphham.version import __version__
 
 FORMAT = "graphham-store"
-VERSION = 1
+# Since version 2 the manifest carries a checksum of its own.
+VERSION = 2
+_SEALED_SINCE = 2
 MANIFEST = "store.json"
 _CHUNK = 1 << 22
 _ADVICE = "ingest the graph again"
@@ -88,7 +92,11 @@ def write_store(graph: Graph, path: str | os.PathLike[str], overwrite: bool = Fa
     folder = Path(path).expanduser()
     refuse_taken(folder, overwrite)
     graph.require_whole().validate()
-    with scratch_beside(folder) as scratch:
+    advice = "nothing was kept, so make room or choose another --out and run the command again"
+    with (
+        scratch_beside(folder) as scratch,
+        naming_full_disk(folder, store_bytes(graph), advice),
+    ):
         try:
             temporary = scratch / "store"
             temporary.mkdir()
@@ -96,8 +104,25 @@ def write_store(graph: Graph, path: str | os.PathLike[str], overwrite: bool = Fa
             refuse_taken(folder, overwrite)
             publish(temporary, folder)
         except OSError as error:
-            raise InputError(f"cannot write {folder}: {error.strerror}; nothing was kept") from None
+            if is_full(error):
+                raise
+            raise InputError(
+                f"cannot write {folder}: {reason_of(error)}; nothing was kept"
+            ) from None
     return folder
+
+
+def store_bytes(graph: Graph) -> int:
+    """Return about how many bytes a store of the graph takes."""
+    matrix: Any = graph.features
+    parts: list[Any] = [graph.indptr, graph.indices, graph.weights]
+    if matrix is not None:
+        is_sparse = hasattr(matrix, "indptr")
+        parts += [matrix.indptr, matrix.indices, matrix.data] if is_sparse else [matrix]
+    known = sum(int(part.nbytes) for part in parts if part is not None)
+    # Ids and titles are not measured: reading a mapped column of titles would cost more than it
+    # is worth, and a line of text per node is the usual size.
+    return known + graph.num_nodes * (16 + 64 * (graph.titles is not None))
 
 
 def open_store(path: str | os.PathLike[str], verify: bool = False, advice: str = _ADVICE) -> Graph:
@@ -126,7 +151,7 @@ def open_store(path: str | os.PathLike[str], verify: bool = False, advice: str =
 
 def open_any(folder: Path, verify: bool = False, advice: str = _ADVICE) -> Graph:
     """Open a store, or one part of a split one, as :func:`open_store` does."""
-    manifest = _read_manifest(folder)
+    manifest = read_manifest(folder)
     check_files(folder, manifest["files"], verify, advice)
     try:
         return _Opener(folder, manifest).open()
@@ -142,7 +167,7 @@ def open_any(folder: Path, verify: bool = False, advice: str = _ADVICE) -> Graph
 def verify_store(path: str | os.PathLike[str]) -> int:
     """Check every checksum of a store and return the number of bytes read."""
     folder = Path(path).expanduser()
-    files = _read_manifest(folder)["files"]
+    files = read_manifest(folder)["files"]
     check_files(folder, files, verify=True)
     return sum(int(entry["bytes"]) for entry in files.values())
 
@@ -196,6 +221,7 @@ class StoreWriter:
         manifest: dict[str, Any] = {
             "format": FORMAT,
             "version": VERSION,
+            "graphham_version": __version__,
             "name": graph.name,
             "directed": graph.directed,
             "num_nodes": graph.num_nodes,
@@ -214,7 +240,7 @@ class StoreWriter:
             self._texts("titles", graph.titles)
         manifest["files"] = self.files
         with CheckedFile(self.folder / MANIFEST) as file:
-            file.write((json.dumps(manifest, indent=1) + "\n").encode())
+            file.write((json.dumps(sealed(manifest), indent=1) + "\n").encode())
             file.finish()
         sync(self.folder)
 
@@ -324,7 +350,7 @@ class _Opener:
             feature_names=self._optional_texts("feature_names", self._num_features()),
             labels=self._labels(n),
             weights=(
-                reader.array("weights", "f", indices.shape) if reader.has("weights.npy") else None
+                reader.numbers("weights", "f", indices.shape) if reader.has("weights.npy") else None
             ),
             directed=bool(known["directed"]),
             name=str(known["name"]),
@@ -349,7 +375,7 @@ class _Opener:
         shape = (n, self._num_features())
         is_dense = known["layout"] == "dense"
         name = "features" if is_dense else "features_data"
-        values = self.reader.array(name, "fiub", shape if is_dense else (None,))
+        values = self.reader.numbers(name, "fiub", shape if is_dense else (None,))
         if str(values.dtype) != known["dtype"]:
             raise DamagedFileError(
                 f"{name}.npy", f"holds numbers of type {values.dtype} and not {known['dtype']}"
@@ -394,7 +420,7 @@ def _check_total(file: str, bounds: npt.NDArray[Any], total: int) -> None:
 
 def read_part(folder: Path) -> Part | None:
     """Return which part of a split store a folder holds; ``None`` for a whole store."""
-    manifest = _read_manifest(folder)
+    manifest = read_manifest(folder)
     try:
         return _part(manifest)
     except (KeyError, TypeError, ValueError):
@@ -415,7 +441,8 @@ def _report(known: dict[str, Any] | None) -> ReadReport | None:
     return None if known is None else ReadReport(**{**known, "notes": tuple(known["notes"])})
 
 
-def _read_manifest(folder: Path) -> dict[str, Any]:
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Read the manifest of a store in a format we know, or refuse it in one sentence."""
     if not folder.exists():
         raise InputError(f"the store {folder} does not exist; check the path")
     if not (folder / MANIFEST).is_file():
@@ -424,15 +451,17 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
         manifest: Any = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         known, version, files = manifest["format"], manifest["version"], manifest["files"]
         whole = all(isinstance(f["bytes"], int) and f["blake2b"] for f in files.values())
-    except (ValueError, KeyError, TypeError, AttributeError, OSError):
+    except (ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError):
         known, version, files, whole = FORMAT, VERSION, {}, False
     if known != FORMAT:
         raise InputError(f"{folder} is not a store: its format is {known!r}; make one with ingest")
-    if version != VERSION:
+    if type(version) is not int or not 1 <= version <= VERSION:
+        writer = str(manifest.get("graphham_version", "a newer graphham"))[:40]
         raise InputError(
-            f"the store {folder} has version {version!r} but this graphham reads version "
-            f"{VERSION}; ingest the graph again or use a matching graphham"
+            f"the store {folder} has version {str(version)[:40]} but this graphham reads versions "
+            f"1 to {VERSION}; ingest the graph again, or install what wrote it ({writer})"
         )
+    whole = whole and is_intact(manifest, version >= _SEALED_SINCE)
     if not whole or any(Path(name).name != name for name in files):
         raise InputError(f"the manifest of the store {folder} is damaged; ingest the graph again")
     result: dict[str, Any] = manifest

@@ -22,7 +22,9 @@ from graphham.graph.store import (
     open_store,
     read_part,
     refuse_taken,
+    store_bytes,
 )
+from graphham.system.disk_room import is_full, naming_full_disk, reason_of
 from graphham.system.scratch import publish, scratch_beside
 
 
@@ -52,7 +54,11 @@ def split_store(
     if not 2 <= parts <= -(-n // span_of(n)):
         most = -(-n // span_of(n))
         raise InputError(f"{parts} parts were asked for; this graph can be cut into 2 to {most}")
-    with scratch_beside(folder) as scratch:
+    advice = "nothing was kept, so make room or choose another --out and run the command again"
+    with (
+        scratch_beside(folder) as scratch,
+        naming_full_disk(folder, store_bytes(graph), advice),
+    ):
         try:
             made = scratch / "split"
             made.mkdir()
@@ -66,7 +72,11 @@ def split_store(
             refuse_taken(folder, overwrite, "a folder of parts", is_split)
             publish(made, folder)
         except OSError as error:
-            raise InputError(f"cannot write {folder}: {error.strerror}; nothing was kept") from None
+            if is_full(error):
+                raise
+            raise InputError(
+                f"cannot write {folder}: {reason_of(error)}; nothing was kept"
+            ) from None
     return folder
 
 

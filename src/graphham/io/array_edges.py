@@ -20,6 +20,9 @@ from graphham.io.encode import Edges, arrow_ids, listed, node_ids
 from graphham.io.files import Raw, read_arrays
 from graphham.io.weights import advice_for, check_weights
 
+# A matrix may declare this many nodes without edges for each entry it holds, and a million anyway.
+_NODES_PER_ENTRY = 100
+_FREE_NODES = 1_000_000
 _WEIGHT_NAMES = ("weights", "weight")
 
 
@@ -153,10 +156,37 @@ def _array_weights(
     return check_weights(values, origin)
 
 
+def _check_declared(
+    shape: npt.NDArray[Any], entries: int, ids: npt.NDArray[Any] | None, origin: str
+) -> None:
+    """Refuse a shape that nothing in the file bears out: memory for it would be set aside."""
+    most = max(_FREE_NODES, _NODES_PER_ENTRY * entries, 0 if ids is None else len(ids))
+    declared = max(shape.tolist(), default=0)
+    if declared > most:
+        raise InputError(
+            f"the matrix in {origin} declares {declared:,} nodes for {entries:,} entries; write "
+            f"the shape that it needs, or 'ids' with the id of every node"
+        )
+
+
+def check_matrix_parts(arrays: dict[str, npt.NDArray[Any]], prefix: str, origin: str) -> None:
+    """Refuse parts of a matrix that SciPy would cut to whole numbers, or cannot use at all."""
+    whole = ("indptr", "indices", "row", "col", "shape")
+    for name, kinds in (*((name, "iu") for name in whole), ("data", "biuf")):
+        part = arrays.get(prefix + name)
+        if part is not None and part.size and part.dtype.kind not in kinds:
+            what = "whole numbers" if kinds == "iu" else "numbers"
+            raise InputError(
+                f"the array {prefix + name!r} of {origin} is of type {part.dtype}, but it must "
+                f"hold {what}"
+            )
+
+
 def _matrix_of(arrays: dict[str, npt.NDArray[Any]], origin: str) -> sp.spmatrix:
     """Put a sparse matrix together from its parts, as SciPy and graph benchmarks save them."""
     prefix = "adj_" if "adj_indptr" in arrays else ""
     shape = arrays.get(prefix + "shape")
+    check_matrix_parts(arrays, prefix, origin)
     try:
         if {prefix + "indptr", prefix + "indices"} <= arrays.keys():
             pointers, indices = arrays[prefix + "indptr"], arrays[prefix + "indices"]
@@ -171,8 +201,11 @@ def _matrix_of(arrays: dict[str, npt.NDArray[Any]], origin: str) -> sp.spmatrix:
         if shape is not None and {"row", "col"} <= arrays.keys():
             ends = (arrays["row"], arrays["col"])
             data = arrays.get("data", np.ones(len(ends[0]), np.float32))
+            _check_declared(shape, len(ends[0]), arrays.get("ids"), origin)
             return sp.coo_matrix((data, ends), shape=tuple(shape.tolist()))
     except (ValueError, TypeError, IndexError) as error:
+        if isinstance(error, InputError):
+            raise
         reason = str(error).splitlines()[0]
         raise InputError(
             f"the sparse matrix in {origin} is damaged ({reason}); write it again"

@@ -96,6 +96,7 @@ class EdgeSource:
         header_note: What to remark about a header if ids turn out to be text.
         first_line: The fields of the first line if it was read as an edge although it might be a
             header.
+        remarks: Says what reading showed, once all batches were taken.
     """
 
     origin: str
@@ -108,3 +109,4 @@ class EdgeSource:
     notes: tuple[str, ...] = ()
     header_note: str = ""
     first_line: tuple[str, ...] | None = None
+    remarks: Callable[[], list[str]] = list

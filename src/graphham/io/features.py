@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from graphham.errors import InputError
 from graphham.graph.graph import Features, Graph
 from graphham.io.added_nodes import add_nodes, add_notes
+from graphham.io.array_edges import check_matrix_parts
 from graphham.io.encode import arrow_ids, listed
 from graphham.io.files import read_arrays
 from graphham.io.labels import choose_columns, shares_table
@@ -256,6 +257,7 @@ def _as_dense(values: npt.NDArray[Any], origin: str) -> npt.NDArray[Any]:
 
 
 def _as_sparse(arrays: dict[str, npt.NDArray[Any]], origin: str) -> sp.csr_matrix:
+    check_matrix_parts(arrays, "", origin)
     try:
         parts = (arrays["data"].astype(np.float32), arrays["indices"], arrays["indptr"])
         matrix = sp.csr_matrix(parts, shape=tuple(arrays["shape"].tolist()))

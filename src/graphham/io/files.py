@@ -7,12 +7,13 @@ import gzip
 import io
 import mmap
 import os
-import shutil
 import tempfile
+import zipfile
 import zlib
 from collections.abc import Iterator
+from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import IO, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +28,13 @@ Raw: TypeAlias = "bytes | mmap.mmap"
 # plain arrays sort as fast as the compiled code for larger graphs takes to load.
 IN_MEMORY_BYTES = 32 << 20
 
+# How large a packed file may become: a real table shrinks by a factor of 3 to 30, one that shrinks
+# by 1,000 is made to fill memory or disk. Small files may do as they like.
+UNPACKED_FREE_BYTES = 256 << 20
+_UNPACKED_FACTOR = 100
+_max_unpacked: ContextVar[int | None] = ContextVar("max_unpacked", default=None)
+
+_PIECE = 1 << 22
 _FORMATS = "CSV, TSV or whitespace text (also .gz), Parquet, npz or GraphML"
 
 
@@ -47,6 +55,33 @@ def check_file(source: str | os.PathLike[str], what: str) -> Path:
     if not os.access(path, os.R_OK):
         raise InputError(f"the {what} file {path} may not be read by you; check its permissions")
     return path
+
+
+@contextlib.contextmanager
+def unpacking_at_most(gib: float | None) -> Iterator[None]:
+    """Let packed files become this large while the block runs; ``None`` keeps the usual limit."""
+    if gib is not None and not 0 < gib < 2**30:
+        raise InputError(f"--max-unpacked is {gib}; it must be above 0")
+    token = _max_unpacked.set(None if gib is None else int(gib * 2**30))
+    try:
+        yield
+    finally:
+        _max_unpacked.reset(token)
+
+
+def unpack_limit(num_bytes: int) -> int:
+    """Return how many bytes a packed file of some size may become."""
+    said = _max_unpacked.get()
+    return max(UNPACKED_FREE_BYTES, _UNPACKED_FACTOR * num_bytes) if said is None else said
+
+
+def _refuse_unpacked(path: Path, num_bytes: int, size: int | None = None) -> InputError:
+    limit = unpack_limit(num_bytes)
+    real = "more" if size is None else f"{size:,} bytes"
+    return InputError(
+        f"{path} has {num_bytes:,} bytes and unpacks to {real}, above the limit of {limit:,}; if "
+        f"you trust the file, raise it with --max-unpacked (GiB)"
+    )
 
 
 class SpillFolder:
@@ -90,7 +125,8 @@ def read_raw(path: Path, spill: SpillFolder | None = None) -> Raw:
 
     Args:
         path: The file.
-        spill: Where to unpack to what is too large for memory; always in memory without it.
+        spill: Where to unpack to what is too large for memory; the system's temporary folder
+            without it.
     """
     if not path.is_file():  # a pipe such as <(zcat edges.gz) has no size and cannot be mapped
         data: Raw = path.read_bytes()
@@ -111,16 +147,22 @@ def _mapped(path: Path) -> mmap.mmap:
 
 
 def _unpacked(path: Path, data: Raw, spill: SpillFolder | None) -> Raw:
-    most = -1 if spill is None else spill.in_memory_bytes
+    most = IN_MEMORY_BYTES if spill is None else spill.in_memory_bytes
+    limit = unpack_limit(len(data))
     packed = gzip.GzipFile(fileobj=io.BytesIO(data) if isinstance(data, bytes) else data)
     try:
-        unpacked: Raw = packed.read(most)
-        if spill is not None and (more := packed.read(1)):
-            place = spill.path / f"unpacked-{len(list(spill.path.glob('unpacked-*')))}"
-            with place.open("wb") as out:
+        unpacked: Raw = packed.read(min(most, limit))
+        if more := packed.read(1):
+            with _unpack_file(spill) as out:
                 out.write(unpacked[:] + more)
-                shutil.copyfileobj(packed, out, 1 << 22)
-            unpacked = _mapped(place)
+                while piece := packed.read(_PIECE):
+                    if out.tell() + len(piece) > limit:
+                        break
+                    out.write(piece)
+                out.flush()
+                if out.tell() > limit or piece:
+                    raise _refuse_unpacked(path, len(data))
+                unpacked = mmap.mmap(out.fileno(), 0, access=mmap.ACCESS_READ)
     except (EOFError, zlib.error, gzip.BadGzipFile):
         raise InputError(
             f"the gzip file {path} is damaged or cut short; fetch or compress it again"
@@ -128,6 +170,14 @@ def _unpacked(path: Path, data: Raw, spill: SpillFolder | None) -> Raw:
     if not unpacked:
         raise InputError(f"the file {path} is empty once unpacked; it needs at least one row")
     return unpacked
+
+
+def _unpack_file(spill: SpillFolder | None) -> IO[bytes]:
+    """Open a file to unpack to; without a folder for it, one that goes when it is let go of."""
+    if spill is None:
+        return tempfile.TemporaryFile(prefix="graphham-")
+    place = spill.path / f"unpacked-{len(list(spill.path.glob('unpacked-*')))}"
+    return place.open("w+b")
 
 
 def read_parquet(path: Path, raw: Raw) -> pa.Table:
@@ -152,13 +202,19 @@ def refusing_damage(path: Path) -> Iterator[None]:
 
 
 def read_arrays(path: Path, raw: Raw) -> dict[str, npt.NDArray[Any]]:
-    """Read the arrays of an npz file (or the one of an npy file, as ``x``), never unpickling."""
+    """Read the arrays of an npz file (or the one of an npy file, as ``x``), never unpickling.
+
+    What a header says is compared with the bytes that there are before any is set aside.
+    """
     try:
+        _check_sizes(path, raw)
         loaded = np.load(pa.BufferReader(pa.py_buffer(raw)), allow_pickle=False)
         if isinstance(loaded, np.ndarray):
             return {"x": loaded}
         with loaded as archive:
             return {name: archive[name] for name in archive.files}
+    except InputError:
+        raise
     except ValueError as error:
         if "pickle" in str(error).lower():
             raise InputError(
@@ -168,3 +224,33 @@ def read_arrays(path: Path, raw: Raw) -> dict[str, npt.NDArray[Any]]:
         raise InputError(f"{path} is not a complete npz file; write it again") from None
     except Exception:  # zipfile raises half a dozen unrelated types for damaged archives
         raise InputError(f"{path} is not a complete npz file; write it again") from None
+
+
+def _check_sizes(path: Path, raw: Raw) -> None:
+    """Refuse arrays that promise more than the file holds, and archives that unpack to too much."""
+    buffer = pa.BufferReader(pa.py_buffer(raw))
+    if raw[:4] != b"PK\x03\x04":
+        _check_header(buffer, len(raw))
+        return
+    with zipfile.ZipFile(buffer) as archive:
+        members = [info for info in archive.infolist() if info.filename.endswith(".npy")]
+        total = sum(info.file_size for info in members)
+        if total > max(unpack_limit(len(raw)), len(raw)):
+            raise _refuse_unpacked(path, len(raw), total)
+        for info in members:
+            with archive.open(info) as stream:
+                _check_header(stream, info.file_size)
+
+
+def _check_header(stream: IO[bytes], size: int) -> None:
+    version = np.lib.format.read_magic(stream)
+    read = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }[version]
+    shape, _, dtype = read(stream)
+    count = dtype.itemsize
+    for length in shape:  # in Python's numbers, which do not overflow
+        count *= length
+    if not dtype.hasobject and stream.tell() + count != size:
+        raise ValueError(f"{size:,} bytes are not {shape} values of type {dtype}")

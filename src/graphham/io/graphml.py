@@ -15,6 +15,7 @@ from graphham.errors import InputError
 from graphham.io.files import Raw
 from graphham.io.weights import advice_for, is_usable
 
+_PIECE = 1 << 20
 _NUMERIC = {"int", "long", "float", "double", "boolean"}
 
 
@@ -86,11 +87,20 @@ def read_graphml(path: Path, raw: Raw) -> GraphmlContent:
     """Parse a GraphML file; entity declarations, which can explode or read files, are refused."""
     reader = _Reader(path)
     try:
-        reader.parser.Parse(raw[:], True)
+        for start in range(0, len(raw), _PIECE):
+            reader.parser.Parse(raw[start : start + _PIECE], False)
+        reader.parser.Parse(b"", True)
     except expat.ExpatError as error:
         raise InputError(
             f"{path} is not well-formed GraphML ({expat.ErrorString(error.code)}, line "
             f"{error.lineno:,}); it may be cut short, write it again"
+        ) from None
+    except (ValueError, LookupError) as error:
+        if isinstance(error, InputError):
+            raise
+        reason = " ".join(str(error).split())[:100]
+        raise InputError(
+            f"{path} declares an encoding that cannot be read ({reason}); save it as UTF-8"
         ) from None
     if not reader.seen_graph:
         raise InputError(f"{path} is XML but holds no GraphML graph; give a GraphML file")

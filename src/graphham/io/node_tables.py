@@ -58,7 +58,7 @@ class NodeTable:
         """Read the id column as ``int64`` or ``large_string``; a missing id is refused."""
         column = as_ids(self.column(position), self.names[position], self.origin)
         if isinstance(self._content, TextTable) and not self._content.quoted:
-            column = pc.utf8_trim_whitespace(column)
+            column = pc.ascii_trim_whitespace(column)
         blank = pc.is_null(column)
         if pa.types.is_large_string(column.type):
             blank = pc.or_kleene(blank, pc.equal(column, ""))

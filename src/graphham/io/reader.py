@@ -19,7 +19,7 @@ from graphham.graph.ids import NodeIds
 from graphham.io.edge_formats import open_edges
 from graphham.io.edge_streams import EdgeColumns, EdgeSource, NotIntegersError
 from graphham.io.features import attach_features
-from graphham.io.files import IN_MEMORY_BYTES, SpillFolder
+from graphham.io.files import IN_MEMORY_BYTES, SpillFolder, unpacking_at_most
 from graphham.io.labels import attach_labels
 from graphham.io.parquet_edges import table_edges
 from graphham.io.spool import Progress, Spool, in_memory
@@ -41,6 +41,7 @@ def read_graph(
     id_column: str | None = None,
     isolated: bool = False,
     name: str | None = None,
+    max_unpacked: float | None = None,
 ) -> Graph:
     """Read a graph from files.
 
@@ -63,16 +64,19 @@ def read_graph(
         id_column: Name of the id column in the feature and label tables.
         isolated: Admit nodes that occur in features or labels but in no edge.
         name: What to call the graph; the file's name if not given.
+        max_unpacked: Most GiB that a packed file may become; 100 times its size (and at least a
+            quarter of a GiB) if not given.
 
     Raises:
         InputError: Something cannot be used; the message is one sentence that says what to do.
     """
     columns = EdgeColumns(source, target, weight, directed)
-    graph = read_edges([Path(edges).expanduser()], columns, name=name)
-    if features is not None:
-        graph = attach_features(graph, features, id_column, isolated, labels)
-    if labels is not None:
-        graph = attach_labels(graph, labels, id_column, isolated)
+    with unpacking_at_most(max_unpacked):
+        graph = read_edges([Path(edges).expanduser()], columns, name=name)
+        if features is not None:
+            graph = attach_features(graph, features, id_column, isolated, labels)
+        if labels is not None:
+            graph = attach_labels(graph, labels, id_column, isolated)
     return graph
 
 
@@ -216,7 +220,7 @@ def _notes(
     """Collect remarks, also on first lines that may have been misunderstood."""
     notes = []
     for source, first in zip(sources, firsts, strict=True):
-        remarks = list(source.notes)
+        remarks = [*source.notes, *source.remarks()]
         if ids.kind == "text" and source.header_note:
             remarks.append(source.header_note)
         fields = source.first_line

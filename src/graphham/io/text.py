@@ -7,6 +7,7 @@ refuses a file does a slow pass run over the lines, to say which line is wrong a
 from __future__ import annotations
 
 import csv
+import functools
 import io
 import itertools
 import re
@@ -30,7 +31,12 @@ _BLOCK_BYTES = 1 << 22
 _MARK = b"\xef\xbb\xbf"
 SPACE = " "
 _NAMES = {"\t": "tab", ",": "comma", ";": "semicolon", "|": "bar", SPACE: "whitespace"}
-_QUOTED_OR_GAP = re.compile(rb'"(?:[^"]|"")*"|[ \t]+')
+# A quote opens a cell only where the cell begins; anywhere else, as in a"x, it is a plain sign.
+_QUOTED_OR_GAP = re.compile(rb'(?<![^ \t\r\n])"[^"]*(?:""[^"]*)*(?:"|\Z)|[ \t]+')
+_REST_OF_QUOTED = re.compile(rb'[^"]*(?:""[^"]*)*(?:(?P<closed>")|\Z)')
+_BLANKS = re.compile(r"[ \t]+")
+# A longer line is no row of a table; holding it would take memory without bound.
+_LINE_BYTES = 1 << 26
 
 
 class TextTable:
@@ -48,6 +54,7 @@ class TextTable:
 
     def __init__(self, path: Path, raw: Raw, what: str) -> None:
         self.path, self.what = path, what
+        self.num_comments = 0  # lines left out by the last pass over the rows
         self._raw = raw
         self._refuse_binary()
         self.quoted = any(
@@ -59,7 +66,7 @@ class TextTable:
         if not any(True for _ in _rows_of(text, SPACE, path)):  # comments as far as it reaches
             rows = (line for line in self._lines() if line[0] not in "#%" and line.strip())
             text = "".join(itertools.islice(rows, _SAMPLE_LINES))
-        self._longest = max(len(line) for line in text.splitlines() or [""])
+        self._longest = max(len(line) for line in text.split("\n"))
         self.separator = _guess_separator(text, path)
         self.sample = [fields for _, fields in _rows_of(text, self.separator, path)]
         if not self.sample:
@@ -178,36 +185,48 @@ class TextTable:
     def _blocks(self) -> Iterator[Raw]:
         """Yield whole lines, some megabytes at a time."""
         raw = self._raw
-        # Rare kinds of files: old line ends, and quoted cells between runs of blanks.
-        if raw.find(b"\n") < 0 or (self.quoted and self.separator == SPACE):
-            yield self._raw_lines()
-            return
+        has_old_ends = raw.find(b"\n") < 0
         start = len(_MARK) if raw[: len(_MARK)] == _MARK else 0
-        rest = b""
+        rest: list[bytes] = []
         for begin in range(start, len(raw), _BLOCK_BYTES):
             piece = raw[begin : begin + _BLOCK_BYTES]
             forget_pages(raw)
+            if has_old_ends:
+                piece = piece.replace(b"\r", b"\n")
             cut = piece.rfind(b"\n") + 1
             if cut:
-                yield rest + piece[:cut]
-                rest = piece[cut:]
-            else:
-                rest += piece
-        if rest:
-            yield rest
+                yield b"".join([*rest, piece[:cut]])
+                rest = []
+            rest.append(piece[cut:])
+            if sum(map(len, rest)) > _LINE_BYTES:
+                self._refuse_long_line()
+        if any(rest):
+            yield b"".join(rest)
+
+    def _refuse_long_line(self) -> NoReturn:
+        raise InputError(
+            f"{self.path} has a line of more than {_LINE_BYTES >> 20} MiB, which is no row of a "
+            f"table of {self.what}; give one row per line"
+        )
 
     def _cleaned(self, blocks: Iterable[Raw], has_header: bool) -> Iterator[memoryview]:
         """Yield the lines of the data rows, without comments and with single separators."""
-        quotes, begun = 0, False
+        inside = begun = False  # of a quoted cell; of the data
+        self.num_comments = 0
         for block in blocks:
-            data = strip_comments(block, quotes)
-            if self.quoted and isinstance(data, bytes):  # else a mapped file, all of it at once
-                quotes += data.count(b'"')
+            was_inside = inside
+            data, count, inside = strip_comments(block, self.separator, inside)
+            self.num_comments += count
             if self.separator == SPACE:
-                data = single_spaces(data)
+                data = single_spaces(data, was_inside)
             start = 0
             if not begun:
-                start, begun = body_start(data, has_header)
+                start, begun = body_start(data, has_header, self.separator)
+                if start < 0:
+                    raise InputError(
+                        f"the header of {self.path} opens a quote that is not closed; close it or "
+                        f"remove it"
+                    )
             if begun and start < len(data):
                 yield memoryview(data)[start:]
 
@@ -218,6 +237,10 @@ class TextTable:
             end = data.find(b"\n", end) + 1
             if not end:
                 break
+        if max(data.find(b"\n", 0, _LINE_BYTES), data.find(b"\r", 0, _LINE_BYTES)) < 0 and (
+            len(data) > _LINE_BYTES
+        ):
+            self._refuse_long_line()
         if end and end < _SAMPLE_BYTES:
             end = data.rfind(b"\n", 0, _SAMPLE_BYTES) + 1 if len(data) > _SAMPLE_BYTES else 0
         sample = data[:end] if end else data[:]
@@ -336,9 +359,10 @@ def rows_of_lines(
     """Yield line number and fields of every row that is neither blank nor a comment."""
     if separator == SPACE and not quoted:
         for number, line in enumerate(lines, start=1):
-            fields = line.split()
-            if fields and line[0] not in "#%":
-                yield number, fields
+            # Not str.split, which also takes a no-break space, part of an id, for a gap.
+            trimmed = line.strip(" \t\r\n")
+            if trimmed and line[0] not in "#%":
+                yield number, _BLANKS.split(trimmed)
         return
     number = 0
     at_start = True  # of a record; further lines of a quoted cell are never comments
@@ -381,56 +405,97 @@ def _guess_separator(text: str, path: Path) -> str:
     return best
 
 
-def body_start(data: Raw, has_header: bool) -> tuple[int, bool]:
-    """Return where the data rows begin, behind blank lines and the header, and if there is one."""
+@functools.cache
+def _tokens(separator: str) -> re.Pattern[bytes]:
+    """Return what finds comments and quoted cells, each where it begins: in one pass."""
+    gaps = rb" \t" if separator == SPACE else re.escape(separator.encode())
+    quoted = rb"(?<![^\r\n" + gaps + rb'])"[^"]*(?:""[^"]*)*(?:(?P<closed>")|\Z)'
+    return re.compile(rb"(?m:^)(?P<comment>[#%][^\n]*(?:\n|\Z))|" + quoted)
+
+
+def body_start(data: Raw, has_header: bool, separator: str) -> tuple[int, bool]:
+    """Return where the data rows begin, behind blank lines and the header, and if there is one.
+
+    A header with a quote that is not closed has no end, which is returned as -1.
+    """
     start = 0
     while data[start : start + 1] in (b"\n", b"\r"):
         start += 1
     if start == len(data) or not has_header:
         return start, start < len(data)
-    end = start
-    while True:
-        end = data.find(b"\n", end) + 1
-        if not end or data[start:end].count(b'"') % 2 == 0:
-            return end or len(data), True
+    end = data.find(b"\n", start)
+    for cell in _tokens(separator).finditer(data, start):
+        if end < 0 or cell.start() > end:
+            break
+        if cell["comment"] is not None:
+            continue
+        if cell["closed"] is None:
+            return -1, False
+        end = data.find(b"\n", max(cell.end(), end))
+    return (len(data) if end < 0 else end + 1), True
 
 
-def strip_comments(data: Raw, quotes: int = 0) -> Raw:
-    """Return whole lines without those that begin with ``#`` or ``%``.
+def strip_comments(data: Raw, separator: str, inside: bool = False) -> tuple[Raw, int, bool]:
+    """Leave out the lines that begin with ``#`` or ``%``.
 
     Args:
-        data: The lines.
-        quotes: How many quotes came before them: within an open one nothing is a comment.
+        data: Whole lines.
+        separator: What stands between cells.
+        inside: Whether they begin within a quoted cell, where nothing is a comment.
+
+    Returns:
+        The other lines, the number of comments, and whether they end within a quoted cell.
     """
-    marks = (b"\n#", b"\n%")
-    if data[:1] not in (b"#", b"%") and all(data.find(mark) < 0 for mark in marks):
-        return data
+    has_marks = data[:1] in (b"#", b"%") or data.find(b"\n#") >= 0 or data.find(b"\n%") >= 0
+    has_quotes = data.find(b'"') >= 0
+    if not has_quotes and (inside or not has_marks):
+        return data, 0, inside
     kept: list[bytes] = []
-    start = 0  # of the stretch not yet copied
-    for mark in re.finditer(rb"(?m)^[#%][^\n]*(?:\n|\Z)", data):
-        if mark.start() < start:
+    count = start = at = 0  # start: of the stretch not yet copied
+    if inside:
+        rest = _REST_OF_QUOTED.match(data)
+        assert rest is not None
+        at, inside = rest.end(), rest["closed"] is None
+    for token in _tokens(separator).finditer(data, at):
+        if token["comment"] is None:
+            inside = token["closed"] is None
             continue
-        piece = data[start : mark.start()]
-        quotes += piece.count(b'"')
-        kept.append(piece)
-        start = mark.start()
-        # Inside an open quote the line belongs to a cell, it is not a comment.
-        if quotes % 2 == 0:
-            start = mark.end()
-    kept.append(data[start:])
-    return b"".join(kept)
+        kept.append(data[start : token.start()])
+        start, count = token.end(), count + 1
+    if not count:
+        return data, 0, inside
+    return b"".join([*kept, data[start:]]), count, inside
 
 
-def single_spaces(data: Raw) -> Raw:
-    """Turn every run of blanks outside quotes into one space and trim the lines."""
+def single_spaces(data: Raw, inside: bool = False) -> Raw:
+    """Turn every run of blanks outside quotes into one space and trim the lines.
+
+    Args:
+        data: Whole lines.
+        inside: Whether they begin within a quoted cell.
+    """
     untidy = (b"\t", b"  ", b" \n", b"\n ", b" \r")
     if data[:1] != b" " and data[-1:] != b" " and all(data.find(u) < 0 for u in untidy):
         return data
     if data.find(b'"') < 0:
-        tidy = re.sub(rb"[ \t]+", b" ", data)
-    else:
-        tidy = _QUOTED_OR_GAP.sub(lambda m: m[0] if m[0][:1] == b'"' else b" ", data)
-    return re.sub(rb"(?m)^ | (?=\r?$)", b"", tidy)
+        if inside:
+            return data
+        return re.sub(rb"(?m)^ | (?=\r?$)", b"", re.sub(rb"[ \t]+", b" ", data))
+    rest = _REST_OF_QUOTED.match(data) if inside else None
+    at = 0 if rest is None else rest.end()
+    tidy = _QUOTED_OR_GAP.sub(_one_gap, data[at:])
+    return data[:at] + tidy
+
+
+def _one_gap(match: re.Match[bytes]) -> bytes:
+    """Return a quoted cell as it is, a gap at either end of a line as nothing, others as one."""
+    found = match[0]
+    if found[:1] == b'"':
+        return found
+    text, begin, end = match.string, match.start(), match.end()
+    at_edge = begin == 0 or text[begin - 1 : begin] in (b"\n", b"\r")
+    at_edge = at_edge or text[end : end + 1] in (b"\n", b"\r", b"")
+    return b"" if at_edge else b" "
 
 
 def shorten(fields: Sequence[str]) -> str:

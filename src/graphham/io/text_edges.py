@@ -29,6 +29,7 @@ def open_text(path: Path, raw: Raw, columns: EdgeColumns) -> EdgeSource:
         num_bytes=table.num_bytes,
         header_note=layout.header_note,
         first_line=None if layout.has_header else layout.names,
+        remarks=edges.remarks,
     )
 
 
@@ -85,6 +86,14 @@ class _TextEdges:
     def __init__(self, table: TextTable, columns: EdgeColumns) -> None:
         self.table, self.layout = table, _Layout.of(table, columns)
 
+    def remarks(self) -> list[str]:
+        """Say how many lines were left out."""
+        count = self.table.num_comments
+        if not count:
+            return []
+        lines = "1 line that begins" if count == 1 else f"{count:,} lines that begin"
+        return [f"left out {lines} with # or %: no edges; put quotes around an id that does"]
+
     def batches(self, integers: bool) -> Iterator[Batch]:
         table, layout = self.table, self.layout
         kind = pa.int64() if integers else pa.large_string()
@@ -125,7 +134,8 @@ class _TextEdges:
             return column
         # Quotes protect blanks; without any quotes in the file "a, b" means b and not " b".
         if not self.table.quoted:
-            column = pc.utf8_trim_whitespace(column)
+            # Blanks that a table may be padded with; a no-break space is part of an id.
+            column = pc.ascii_trim_whitespace(column)
         where = pc.index(column, pa.scalar("", pa.large_string())).as_py()
         if where >= 0:
             line = self.table.line_of(before + where, self.layout.has_header)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import tempfile
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +32,8 @@ def write_report(
 
     Args:
         run: A finished run, or its folder.
-        out: File to write; ``report.html`` in the run folder, replacing an older one, if not given.
+        out: File to write. If not given ``report.html`` in the run folder, replacing an older one,
+            or ``NAME-report.html`` in the current folder where the run cannot be written to.
         graph: The graph of the run, for runs that do not keep it.
 
     Raises:
@@ -42,8 +44,19 @@ def write_report(
     view = RunView.of(run, graph)
     path = view.run.path / REPORT_FILE if out is None else Path(out)
     page = report_page(view)
-    write_page(page, path, may_replace=out is None)
+    if out is None and not _is_writable(path.parent):
+        path = Path(f"{view.run.path.resolve().name}-report.html")
+    write_page(page, path, may_replace=out is None and path.parent == view.run.path)
     return path
+
+
+def _is_writable(folder: Path) -> bool:
+    """Whether files can be made in a folder: one may be read-only, or lie on such a disk."""
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
 
 
 def write_page(page: str, path: Path, may_replace: bool) -> None:

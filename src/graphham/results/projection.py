@@ -211,7 +211,7 @@ def run_map(run: Run, seed: int | None = None, sample: int = SAMPLE) -> NodeMap:
     try:
         with replacing(run.path / MAP_FILE) as temporary, temporary.open("wb") as file:
             np.savez(file, xy=made.xy, about=np.array(json.dumps(about)))
-    except PermissionError:
+    except OSError:
         pass  # a run that cannot be written to is still worth looking at
     return made
 

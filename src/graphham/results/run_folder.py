@@ -8,6 +8,7 @@ training log) and ``summary.json``. Where the method finds groups there are ``gr
 
 from __future__ import annotations
 
+import contextlib
 import json
 import tomllib
 from dataclasses import dataclass
@@ -22,7 +23,9 @@ from graphham.errors import InputError
 from graphham.results.hierarchy import Hierarchy
 from graphham.results.result import FitResult
 from graphham.results.result_table import result_from_table
+from graphham.results.run_checks import RunChecks
 from graphham.system.atomic import write_json
+from graphham.system.checksums import is_intact, sealed
 from graphham.training import checkpoints
 
 if TYPE_CHECKING:
@@ -31,7 +34,9 @@ if TYPE_CHECKING:
     from graphham.graph.graph import Graph
 
 FORMAT = "graphham-run"
-VERSION = 2
+# Since version 3 the summary carries the checksum of every file and its own.
+VERSION = 3
+_SEALED_SINCE = 3
 MAX_NAME = 200
 ALWAYS = (
     "config.toml",
@@ -43,7 +48,9 @@ ALWAYS = (
 )
 OUTPUTS = (*ALWAYS, "groups.parquet", "hierarchy.json")
 GRAPH_FOLDER = "graph"
+GRAPH_MANIFEST = f"{GRAPH_FOLDER}/store.json"
 NAMES_FILE = "names.json"
+LOCK_FILE = ".lock"
 # Made from a run when somebody looks at it; of no use to the run that replaces it.
 DERIVED = (NAMES_FILE, "map.npz", "report.html")
 
@@ -61,10 +68,22 @@ class Run:
     summary: dict[str, Any]
 
     @classmethod
-    def open(cls, path: str | Path) -> Run:
-        """Open a run folder; anything that is not a whole one is an :class:`InputError`."""
+    def open(cls, path: str | Path, verify: bool = False) -> Run:
+        """Open a run folder; anything that is not a whole one is an :class:`InputError`.
+
+        Small files are compared with their checksums at once, large ones when they are first read.
+
+        Args:
+            path: The folder.
+            verify: Compare every file at once, those of the graph that the run keeps included.
+        """
         folder = Path(path)
         partial = folder.with_name(f"{folder.name}.partial") if folder.name else folder
+        if not folder.exists() and folder.name and (partial / "summary.json").is_file():
+            # Finished, but killed before its last rename; the summary is written last.
+            with contextlib.suppress(OSError):
+                if not _is_held(partial):
+                    partial.rename(folder)
         if not folder.exists():
             if folder.name and partial.is_dir():
                 raise InputError(f"the run {folder} was not finished; continue it with --resume")
@@ -80,13 +99,30 @@ class Run:
             if not file.is_file():
                 raise InputError(f"the run {folder} is incomplete: {name} is missing; fit it again")
             expected = sizes.get(name)
-            # People may edit their config by hand; every other size is as we wrote it.
-            if name != "config.toml" and expected not in (None, file.stat().st_size):
+            if expected not in (None, file.stat().st_size):
+                if name == "config.toml" and not summary.get("checksums"):
+                    continue  # what an older graphham let people edit by hand
                 raise InputError(
                     f"the run {folder} is damaged: {name} has {file.stat().st_size:,} bytes "
                     f"instead of {expected:,}; fit it again"
                 )
-        return cls(folder, summary)
+        run = cls(folder, summary)
+        run.checks.on_open(verify)
+        if verify and run.keeps_graph:
+            from graphham.graph.store import verify_store
+
+            verify_store(folder / GRAPH_FOLDER)
+        return run
+
+    @cached_property
+    def checks(self) -> RunChecks:
+        """The comparison of this run's files with their checksums."""
+        return RunChecks(self.path, self.summary)
+
+    def _file(self, name: str) -> Path:
+        """Return a file's path once its content was found whole."""
+        self.checks.check(name)
+        return self.path / name
 
     @property
     def method(self) -> str:
@@ -109,18 +145,18 @@ class Run:
     @cached_property
     def config(self) -> dict[str, Any]:
         """The settings that repeat the run."""
-        return read_config(self.path / "config.toml")
+        return read_config(self._file("config.toml"))
 
     @cached_property
     def nodes(self) -> pa.Table:
         """The table of nodes, one row per node."""
-        return _read_parquet(self.path / "nodes.parquet")
+        return _read_parquet(self._file("nodes.parquet"))
 
     @cached_property
     def groups(self) -> pa.Table:
         """The table of groups, one row per group of every level; renamed groups as renamed."""
         self._need_groups()
-        table = _read_parquet(self.path / "groups.parquet")
+        table = _read_parquet(self._file("groups.parquet"))
         given = self.renamed
         if not given:
             return table
@@ -135,7 +171,7 @@ class Run:
     @cached_property
     def embedding(self) -> npt.NDArray[np.float32]:
         """The ``(num_nodes, dim)`` vectors, memory-mapped; rows follow :attr:`nodes`."""
-        path = self.path / "embedding.npy"
+        path = self._file("embedding.npy")
         try:
             vectors: npt.NDArray[np.float32] = np.load(path, mmap_mode="r", allow_pickle=False)
         except (ValueError, OSError, EOFError) as error:
@@ -146,7 +182,7 @@ class Run:
     def hierarchy(self) -> Hierarchy:
         """The tree of groups."""
         self._need_groups()
-        path = self.path / "hierarchy.json"
+        path = self._file("hierarchy.json")
         tree = Hierarchy.from_json(_read_json(path), str(path))
         given = self.renamed
         return tree.named(
@@ -162,8 +198,11 @@ class Run:
             return {}
         found = _read_json(path)
         try:
+            # Files from before they carried a checksum hold the names and nothing else.
+            if not is_intact(found, must_be_sealed=set(found) != {"names"}):
+                raise ValueError("it has changed since it was written")
             return {(int(n["level"]), int(n["group"])): str(n["name"]) for n in found["names"]}
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InputError(f"{path} is damaged ({error}); remove it to lose new names") from error
 
     def rename_group(self, level: int, group: int, name: str) -> Run:
@@ -185,7 +224,7 @@ class Run:
         if clean in others:
             raise InputError(f"another group of level {level} is called {clean!r} already")
         names = [{"level": k[0], "group": k[1], "name": v} for k, v in sorted(given.items())]
-        write_json(self.path / NAMES_FILE, {"names": names})
+        write_json(self.path / NAMES_FILE, sealed({"names": names}))
         return Run(self.path, self.summary)
 
     @property
@@ -203,6 +242,7 @@ class Run:
             )
         from graphham.graph.store import open_store
 
+        self.checks.check(GRAPH_MANIFEST)
         advice = "name the graph with --graph or fit the run again"
         return self.check_graph(open_store(folder, advice=advice))
 
@@ -219,7 +259,7 @@ class Run:
     @cached_property
     def metrics(self) -> list[dict[str, Any]]:
         """The records of the training log, in order."""
-        path = self.path / "metrics.jsonl"
+        path = self._file("metrics.jsonl")
         try:
             return [json.loads(line) for line in path.read_text("utf-8").splitlines() if line]
         except ValueError as error:
@@ -227,7 +267,7 @@ class Run:
 
     def state(self, framework: Literal["numpy", "torch"] = "numpy") -> dict[str, Any]:
         """Return the model's weights by name, as numpy arrays or torch tensors."""
-        path = self.path / "model.safetensors"
+        path = self._file("model.safetensors")
         if framework == "numpy":
             return checkpoints.read_tensors(path)
         from safetensors import SafetensorError
@@ -240,14 +280,42 @@ class Run:
         return tensors
 
     def result(self) -> FitResult:
-        """Return the fit as it was handed to the writer, bit for bit."""
+        """Return the fit as it was handed to the writer, bit for bit.
+
+        Raises:
+            InputError: A file is damaged, or the files do not fit together.
+        """
         tree = self.hierarchy if self.has_groups else None
-        dims = self.summary.get("layer_dims") or [self.embedding.shape[1]]
-        return result_from_table(self.nodes, self.embedding, dims, tree)
+        try:
+            dims = self.summary.get("layer_dims") or [self.embedding.shape[1]]
+            result = result_from_table(self.nodes, self.embedding, dims, tree)
+            return result.validate()  # a stranger's run may hold groups that do not exist
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            reason = " ".join(str(error).split())[:200]
+            if isinstance(error, InputError) and str(self.path) in reason:
+                raise
+            raise InputError(
+                f"the run {self.path} is damaged: its files do not fit together ({reason}); fit "
+                f"it again"
+            ) from error
 
     def __repr__(self) -> str:
         shown = repr(self.hierarchy) if self.has_groups else f"{len(self.embedding):,} nodes"
         return f"Run({self.path}: {self.method}, {shown})"
+
+
+def _is_held(partial: Path) -> bool:
+    """Whether a living process is still writing a folder in progress."""
+    try:
+        import fcntl
+
+        with (partial / LOCK_FILE).open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (ImportError, FileNotFoundError):
+        return False
+    except OSError:
+        return True
+    return False
 
 
 def read_summary(folder: Path) -> dict[str, Any]:
@@ -263,10 +331,16 @@ def read_summary(folder: Path) -> dict[str, Any]:
     if not isinstance(summary, dict) or summary.get("format") != FORMAT:
         raise InputError(f"{folder} is not a run folder: its summary.json is not from graphham")
     version = summary.get("format_version")
-    if not isinstance(version, int) or version > VERSION:
+    if type(version) is not int or not 1 <= version <= VERSION:
+        writer = str(summary.get("graphham_version", "a newer one"))[:40]
         raise InputError(
-            f"{folder} has run format {version!r}, this graphham reads up to {VERSION}; "
-            f"install a newer graphham"
+            f"{folder} has run format {str(version)[:40]}, this graphham reads 1 to {VERSION}; "
+            f"install a newer graphham (the run was written by {writer})"
+        )
+    if not is_intact(summary, version >= _SEALED_SINCE):
+        raise InputError(
+            f"the run {folder} is damaged: summary.json has changed since it was written; fit it "
+            f"again, or see what is whole with 'graphham doctor {folder}'"
         )
     return summary
 
@@ -275,15 +349,17 @@ def read_config(path: Path) -> dict[str, Any]:
     """Read a ``config.toml``; one that cannot be read is an :class:`InputError`."""
     try:
         return tomllib.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read ({error})") from error
+    except (OSError, ValueError, RecursionError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(f"{path} cannot be read ({reason})") from error
 
 
 def _read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} is damaged or cut short ({error}); fit the run again") from error
+    except (OSError, ValueError, RecursionError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(f"{path} is damaged or cut short ({reason}); fit the run again") from error
 
 
 def _read_parquet(path: Path) -> pa.Table:
@@ -293,6 +369,9 @@ def _read_parquet(path: Path) -> pa.Table:
     try:
         # Not pq.read_table, which loads pandas and the dataset machinery for one plain file.
         with pq.ParquetFile(path) as file:
-            return file.read()
+            table = file.read()
+            # A stranger's table: an offset that leads out of it must not be followed.
+            table.validate(full=True)
+            return table
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"{path} is damaged ({error}); fit the run again") from error

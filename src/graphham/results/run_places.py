@@ -1,7 +1,9 @@
 """Where a run is made and stands: the folder in progress, the finished one, and how they swap.
 
-While training, everything goes to ``RUN.partial`` beside the final folder. At every moment ``RUN``
-or a complete ``RUN.partial`` stands, and nothing that is not a run is ever replaced.
+While training, everything goes to ``RUN.partial`` beside the final folder. Where the system can
+swap two folders, ``RUN`` stands at every moment while it is replaced; elsewhere ``RUN`` or a
+complete ``RUN.partial`` does. A mark inside the new folder is the journal: the next command sees
+where a killed one had come to. Nothing that is not a run is ever replaced.
 """
 
 from __future__ import annotations
@@ -11,11 +13,13 @@ from collections.abc import Container, Iterator
 from pathlib import Path
 
 from graphham.errors import InputError
-from graphham.results.run_folder import DERIVED, GRAPH_FOLDER, OUTPUTS, read_summary
+from graphham.results.run_folder import DERIVED, GRAPH_FOLDER, LOCK_FILE, OUTPUTS, read_summary
 from graphham.system.atomic import remove_folder, sync
+from graphham.system.exchange import exchange
 from graphham.training import checkpoints
 
-_LOCK = ".lock"
+# Stands in a folder that is about to take the place of another, until that one is out of the way.
+_MARK = ".replacing"
 
 
 def check_place(out: str | Path, overwrite: bool = False) -> None:
@@ -32,7 +36,7 @@ def check_place(out: str | Path, overwrite: bool = False) -> None:
                 f"the run folder {final} exists already; choose another --out or give --overwrite"
             )
         _check_replaceable(final)
-    if partial.exists() or partial.is_symlink():
+    if (partial.exists() or partial.is_symlink()) and not is_hollow(partial):
         if not overwrite:
             raise InputError(
                 f"{partial} holds a run that was not finished; --resume continues it, "
@@ -59,9 +63,7 @@ def _check_replaceable(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         if not any(path.iterdir()):
             return
-        # A kill while the folder was begun or removed leaves parts of ours without their config.
-        ours = all(_is_ours(part.name) for part in path.iterdir())
-        if path.name.endswith(".partial") and (ours or (path / "config.toml").is_file()):
+        if path.name.endswith(".partial") and (is_hollow(path) or (path / "config.toml").is_file()):
             return
         with contextlib.suppress(InputError):
             read_summary(path)
@@ -71,15 +73,29 @@ def _check_replaceable(path: Path) -> None:
     )
 
 
+def is_hollow(partial: Path) -> bool:
+    """Whether a folder in progress holds nothing to go on with, and nothing but parts of ours.
+
+    A kill while it was begun or removed leaves it so, without its config.
+    """
+    if not partial.is_dir() or partial.is_symlink():
+        return False
+    if any((partial / name).is_file() for name in ("config.toml", "summary.json")):
+        return False
+    return all(_is_ours(part.name) for part in partial.iterdir())
+
+
 def _is_ours(name: str, files: Container[str] = ()) -> bool:
     temporary = name.startswith(".") and name.endswith(".tmp")
-    known = name in (*OUTPUTS, *DERIVED, GRAPH_FOLDER, checkpoints.POINTER, _LOCK)
+    known = name in (*OUTPUTS, *DERIVED, GRAPH_FOLDER, checkpoints.POINTER, LOCK_FILE, _MARK)
     return known or temporary or name.startswith("checkpoint-") or name in files
 
 
 def settle(final: Path, partial: Path) -> None:
     """Complete a finish that was cut off between its last output and its last rename."""
-    if (partial / "summary.json").is_file():
+    if (final / _MARK).is_file():
+        _step_aside(final, partial)
+    elif (partial / "summary.json").is_file():
         with locked(partial):
             publish(final, partial)
     elif final.exists():
@@ -87,21 +103,46 @@ def settle(final: Path, partial: Path) -> None:
 
 
 def publish(final: Path, partial: Path) -> None:
-    """Rename the finished folder; an older run steps aside first and is removed last.
+    """Give the finished folder its final name; an older run is removed last.
 
-    At every moment ``RUN`` or a complete ``RUN.partial`` stands, so :func:`resume_run` can always
-    tell what happened.
+    The two swap in one step where the system can do that; elsewhere the older one steps aside
+    first. :func:`settle` can tell from any moment what happened.
     """
     for path in partial.iterdir():
-        if path.name == _LOCK or (path.name.startswith(".") and path.name.endswith(".tmp")):
+        if path.name.startswith(".") and path.name.endswith(".tmp"):
             path.unlink()
     sync(partial)
+    # Last: as long as it is there and held, nobody else gives the folder its final name.
+    (partial / LOCK_FILE).unlink(missing_ok=True)
     previous = beside(final, "previous")
     if final.exists():
         _clear(previous, final)
+        (partial / _MARK).touch()
+        sync(partial)
+        if exchange(partial, final):
+            sync(final.parent)
+            _step_aside(final, partial)
+            return
+        (partial / _MARK).unlink()
         final.rename(previous)
-    partial.rename(final)
+    try:
+        partial.rename(final)
+    except FileNotFoundError:
+        # Somebody who wanted to read the run found it finished and gave it its name.
+        if not (final / "summary.json").is_file():
+            raise
     sync(final.parent)
+    _clear(previous, final)
+
+
+def _step_aside(final: Path, partial: Path) -> None:
+    """After a swap: take the older run, now at the place in progress, away and then the mark."""
+    previous = beside(final, "previous")
+    if partial.is_dir() and not (partial / _MARK).exists():
+        _clear(previous, final)
+        partial.rename(previous)
+    (final / _MARK).unlink()
+    sync(final)
     _clear(previous, final)
 
 
@@ -137,7 +178,7 @@ def locked(folder: Path) -> Iterator[None]:
     except ImportError:  # Windows: no protection against two writers, everything else holds
         yield
         return
-    with (folder / _LOCK).open("a") as file:
+    with (folder / LOCK_FILE).open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

@@ -18,17 +18,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphham.errors import DivergedError, InputError
+from graphham.graph.store import store_bytes, write_store
 from graphham.results.result import FitResult
 from graphham.results.result_table import nodes_table
 from graphham.results.run_folder import (
     ALWAYS,
     FORMAT,
     GRAPH_FOLDER,
+    GRAPH_MANIFEST,
     VERSION,
     Run,
     read_config,
 )
-from graphham.results.run_places import beside, check_place, locked, places, publish, settle
+from graphham.results.run_places import (
+    beside,
+    check_place,
+    is_hollow,
+    locked,
+    places,
+    publish,
+    settle,
+)
 from graphham.system.atomic import (
     plain,
     remove_folder,
@@ -38,6 +48,9 @@ from graphham.system.atomic import (
     write_bytes,
     write_json,
 )
+from graphham.system.checksums import file_checksum, sealed
+from graphham.system.disk_room import naming_full_disk
+from graphham.system.scratch import scratch_beside
 from graphham.training import checkpoints
 from graphham.version import __version__
 
@@ -68,19 +81,25 @@ def start_run(
     Raises:
         InputError: If ``out`` or its partial folder exists and ``overwrite`` is not given.
     """
-    check_place(out, overwrite)
     final, partial = places(out)
+    if overwrite:
+        settle(final, partial)
+    check_place(out, overwrite)
     if partial.exists():
         with locked(partial):
             remove_folder(partial)
     text = _toml(config)
-    try:
-        partial.mkdir(parents=True)
-    except OSError as error:
-        raise InputError(
-            f"cannot make {partial}: {error.strerror}; choose another --out"
-        ) from error
-    write_bytes(partial / "config.toml", text)
+    # The folder appears with its config, so that no kill leaves one that cannot be resumed.
+    with scratch_beside(partial) as scratch:
+        try:
+            made = scratch / "run"
+            made.mkdir()
+            write_bytes(made / "config.toml", text)
+            made.rename(partial)
+        except OSError as error:
+            raise InputError(
+                f"cannot make {partial}: {error.strerror}; choose another --out"
+            ) from error
     return RunWriter(final, partial, final.exists(), True, is_resumable)
 
 
@@ -113,6 +132,11 @@ def resume_run(out: str | Path) -> RunWriter:
                 sync(copy / path.name)
         sync(copy)
         copy.rename(partial)
+    if is_hollow(partial):
+        raise InputError(
+            f"the run {final} was stopped before it began, so there is nothing to resume; leave "
+            f"out --resume to start it"
+        )
     if not (partial / "config.toml").is_file():
         raise InputError(f"{partial} has no config.toml, so it is no run; remove it to start anew")
     return RunWriter(final, partial, replaces=final.exists())
@@ -147,6 +171,13 @@ class RunWriter:
         self._held.enter_context(locked(partial))
 
     @property
+    def _advice(self) -> str:
+        """What to do about a full disk."""
+        if self._is_resumable:
+            return "what was trained is kept; make room, and --resume goes on from there"
+        return "nothing was kept, so make room or choose another place and write it again"
+
+    @property
     def config(self) -> dict[str, Any]:
         """The settings as they were written when the run began."""
         return read_config(self.partial / "config.toml")
@@ -155,9 +186,11 @@ class RunWriter:
         self, arrays: Mapping[str, Any], meta: Mapping[str, Any], number: int | None = None
     ) -> None:
         """Keep the training state; a crash at any moment leaves this or the former one, whole."""
-        if self._log.exists():
-            sync(self._log)  # a checkpoint must not be ahead of the log it belongs to
-        checkpoints.save_checkpoint(self.partial, arrays, meta, number)
+        needed = sum(int(getattr(values, "nbytes", 0)) for values in arrays.values())
+        with naming_full_disk(self.partial, needed, self._advice):
+            if self._log.exists():
+                sync(self._log)  # a checkpoint must not be ahead of the log it belongs to
+            checkpoints.save_checkpoint(self.partial, arrays, meta, number)
 
     def load_checkpoint(self) -> tuple[dict[str, Any], dict[str, Any]] | None:
         """Return arrays and meta data of the last checkpoint, ``None`` when there is none yet."""
@@ -165,8 +198,12 @@ class RunWriter:
 
     def log(self, record: Mapping[str, Any]) -> None:
         """Append one record to ``metrics.jsonl``; numbers that are not finite become null."""
-        with self._log.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(plain(record), allow_nan=False) + "\n")
+        line = json.dumps(plain(record), allow_nan=False) + "\n"
+        with (
+            naming_full_disk(self.partial, len(line), self._advice),
+            self._log.open("a", encoding="utf-8") as file,
+        ):
+            file.write(line)
 
     def truncate_log(self, epoch: int) -> None:
         """Forget records after ``epoch``, and lines cut short, so that resuming repeats none."""
@@ -201,6 +238,20 @@ class RunWriter:
             keep_checkpoint: Leave the last checkpoint in the folder.
             write_more: Writes what only this method finds into the folder; returns the names.
         """
+        needed = _output_bytes(result, state, graph)
+        with naming_full_disk(self.partial, needed, self._advice):
+            return self._finish(result, state, graph, summary, status, keep_checkpoint, write_more)
+
+    def _finish(
+        self,
+        result: FitResult,
+        state: Mapping[str, Any],
+        graph: Graph,
+        summary: Mapping[str, Any],
+        status: str,
+        keep_checkpoint: bool,
+        write_more: Callable[[Path], list[str]] | None,
+    ) -> Run:
         result.validate()
         folder = self.partial
         names = self._write_tables(result, graph)
@@ -222,7 +273,10 @@ class RunWriter:
         extra = {k: v for k, v in summary.items() if k not in about}
         written = [name for name in (*ALWAYS, *names) if name != "summary.json"]
         files = {name: (folder / name).stat().st_size for name in written}
-        write_json(folder / "summary.json", {**about, **extra, "files": files})
+        kept = [*written, GRAPH_MANIFEST] if is_kept else written
+        checksums = {name: file_checksum(folder / name) for name in kept}
+        manifest = {**about, **extra, "files": files, "checksums": checksums}
+        write_json(folder / "summary.json", sealed(manifest))
         # summary.json is the last output: from here on only the folder's name is not final.
         if not keep_checkpoint:
             checkpoints.remove_checkpoints(folder)
@@ -272,10 +326,8 @@ class RunWriter:
             if leftover.is_dir():  # a crash in the middle of an earlier finish
                 remove_folder(leftover)
         remove_folder(self.partial / GRAPH_FOLDER)
-        if graph.part is not None or _graph_bytes(graph) > _KEPT_GRAPH_BYTES:
+        if graph.part is not None or store_bytes(graph) > _KEPT_GRAPH_BYTES:
             return False
-        from graphham.graph.store import write_store
-
         write_store(graph, self.partial / GRAPH_FOLDER)
         return True
 
@@ -294,6 +346,14 @@ class RunWriter:
         self.close()
 
 
+def _output_bytes(result: FitResult, state: Mapping[str, Any], graph: Graph) -> int:
+    """Return about how many bytes a finished run takes."""
+    known = [result.embedding, *result.memberships, *result.groups, *state.values()]
+    size = sum(int(getattr(values, "nbytes", 0)) for values in known)
+    stored = store_bytes(graph)
+    return size + (stored if graph.part is None and stored <= _KEPT_GRAPH_BYTES else 0)
+
+
 def graph_facts(graph: Graph) -> dict[str, Any]:
     """Return what a run remembers of its graph."""
     return {
@@ -307,19 +367,6 @@ def graph_facts(graph: Graph) -> dict[str, Any]:
         "source": "" if graph.report is None else graph.report.source,
         "fingerprint": graph.fingerprint(),
     }
-
-
-def _graph_bytes(graph: Graph) -> int:
-    """Return about how many bytes a store of the graph takes."""
-    matrix: Any = graph.features
-    parts: list[Any] = [graph.indptr, graph.indices, graph.weights]
-    if matrix is not None:
-        is_sparse = hasattr(matrix, "indptr")
-        parts += [matrix.indptr, matrix.indices, matrix.data] if is_sparse else [matrix]
-    known = sum(int(part.nbytes) for part in parts if part is not None)
-    # Ids and titles are not measured: reading a mapped column of titles would cost more than it
-    # is worth, and a line of text per node is the usual size.
-    return known + graph.num_nodes * (16 + 64 * (graph.titles is not None))
 
 
 def _toml(config: Mapping[str, Any]) -> bytes:

@@ -1,4 +1,8 @@
-"""Write files whole or not at all: a reader, or a crash, never meets half a file."""
+"""Write files whole or not at all: a reader, or a crash, never meets half a file.
+
+What is being written has a temporary name and a lock that the system lets go of when the program
+ends, however it ends. The next program that writes to the same place removes what nobody holds.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,9 @@ import contextlib
 import json
 import math
 import os
+import secrets
 import shutil
-import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +20,17 @@ from typing import Any
 import numpy as np
 
 from graphham.errors import InputError
+from graphham.system.disk_room import naming_full_disk
+
+fcntl: Any = None  # absent on Windows, where files of killed programs stay until removed
+with contextlib.suppress(ImportError):
+    import fcntl
+
+_EXPORT = ".export-"
+_TEMPORARY = ".tmp"
+# A temporary file has another name until it is locked, so that nobody can take it for abandoned.
+_EARLY = ".graphham-early-"
+_EARLY_SECONDS = 60.0
 
 
 def sync(path: Path) -> None:
@@ -38,18 +54,59 @@ def sync(path: Path) -> None:
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Give a temporary path beside ``path``; put it in place of ``path`` if the block succeeds."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
+    remove_abandoned(path.parent, f".{path.name}.")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}{_TEMPORARY}")
+    with _claimed(temporary):
         # Some writers make files that only their owner may read; ours have the umask's mode.
-        temporary.touch()
         mode = temporary.stat().st_mode
         yield temporary
         temporary.chmod(mode)
         sync(temporary)
         temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
     sync(path.parent)
+
+
+@contextlib.contextmanager
+def _claimed(temporary: Path) -> Iterator[None]:
+    """Make an empty file that is known as ours while the block runs, and is gone afterwards."""
+    early = temporary.with_name(f"{_EARLY}{secrets.token_hex(8)}")
+    handle = os.open(early, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        if fcntl is not None:
+            with contextlib.suppress(OSError):  # a file system without locks
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        early.rename(temporary)
+        yield
+    finally:
+        early.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
+        os.close(handle)
+
+
+def remove_abandoned(folder: Path, prefix: str) -> None:
+    """Remove temporary files whose program is gone.
+
+    Args:
+        folder: Where to look.
+        prefix: How their names begin.
+    """
+    if fcntl is None:
+        return
+    with contextlib.suppress(OSError), os.scandir(folder) as found:
+        for entry in found:
+            is_early = entry.name.startswith(_EARLY)
+            is_ours = entry.name.startswith(prefix) and entry.name.endswith(_TEMPORARY)
+            if (is_early or is_ours) and entry.is_file(follow_symlinks=False):
+                _remove_unless_held(Path(entry.path), is_early)
+
+
+def _remove_unless_held(path: Path, is_early: bool) -> None:
+    with contextlib.suppress(OSError):
+        if is_early and time.time() - path.stat().st_mtime < _EARLY_SECONDS:
+            return
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            path.unlink()
 
 
 @contextlib.contextmanager
@@ -64,14 +121,17 @@ def creating(path: Path) -> Iterator[Path]:
         raise refusal
     if not path.name:
         raise InputError(f"{str(path)!r} is not a file name; say where to write")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=".export-", suffix=".tmp", dir=path.parent)
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}; choose another place") from error
-    os.close(handle)
-    temporary = Path(name)
-    try:
+    temporary = path.with_name(f"{_EXPORT}{secrets.token_hex(6)}{_TEMPORARY}")
+    with contextlib.ExitStack() as stack:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            remove_abandoned(path.parent, _EXPORT)
+            stack.enter_context(_claimed(temporary))
+        except OSError as error:
+            reason = f"cannot write {path}: {error.strerror}; choose another place"
+            raise InputError(reason) from error
+        advice = "nothing was kept, so make room or choose another place"
+        stack.enter_context(naming_full_disk(path, None, advice))
         yield temporary
         sync(temporary)
         temporary.chmod(0o644)
@@ -83,8 +143,6 @@ def creating(path: Path) -> Iterator[Path]:
             if path.exists():
                 raise refusal from None
             temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
     sync(path.parent)
 
 

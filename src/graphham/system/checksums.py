@@ -5,12 +5,16 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
+import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from graphham.errors import InputError
+from graphham.system.atomic import plain
 
+SEAL = "checksum"
 _CHUNK = 1 << 22
 
 
@@ -61,6 +65,31 @@ class CheckedFile(io.RawIOBase):
         return {"bytes": self._bytes, "blake2b": self._digest.hexdigest(), **holes}
 
 
+def sealed(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a manifest with a checksum of its own content, however it will be laid out."""
+    return {**manifest, SEAL: _content_checksum(manifest)}
+
+
+def is_intact(manifest: Mapping[str, Any], must_be_sealed: bool) -> bool:
+    """Whether a manifest says what it said when it was sealed.
+
+    Args:
+        manifest: What was read.
+        must_be_sealed: Whether it is of a format that always carries its checksum.
+    """
+    found = manifest.get(SEAL)
+    if found is None:
+        return not must_be_sealed
+    return bool(found == _content_checksum(manifest))
+
+
+def _content_checksum(manifest: Mapping[str, Any]) -> str:
+    content = plain({name: value for name, value in manifest.items() if name != SEAL})
+    # Read back first: what JSON cannot tell apart, such as a tuple and a list, must not matter.
+    text = json.dumps(json.loads(json.dumps(content)), sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
 def check_files(
     folder: Path,
     files: dict[str, dict[str, Any]],
@@ -82,7 +111,7 @@ def check_files(
             )
 
 
-def file_checksum(file: Path, holes: list[list[int]]) -> str:
+def file_checksum(file: Path, holes: list[list[int]] | None = None) -> str:
     """Return the checksum of a file, read in pieces.
 
     Args:
@@ -91,7 +120,7 @@ def file_checksum(file: Path, holes: list[list[int]]) -> str:
     """
     digest = hashlib.blake2b(digest_size=16)
     with file.open("rb") as stream:
-        for start, count in [*holes, [file.stat().st_size, 0]]:
+        for start, count in [*(holes or []), [file.stat().st_size, 0]]:
             while piece := stream.read(min(_CHUNK, start - stream.tell())):
                 digest.update(piece)
             stream.seek(start + count)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
 from graphham.errors import InputError
 from graphham.system.atomic import remove_folder, sync
+from graphham.system.exchange import exchange
 
 fcntl: Any = None  # absent on Windows, where folders of killed programs stay until removed
 with contextlib.suppress(ImportError):
@@ -21,6 +23,7 @@ with contextlib.suppress(ImportError):
 
 _LOCK = "lock"
 _OLD = "replaced"
+_EARLY_SECONDS = 60.0
 
 
 @contextlib.contextmanager
@@ -49,9 +52,16 @@ def scratch_beside(place: Path) -> Iterator[Path]:
 
 
 def publish(temporary: Path, place: Path) -> None:
-    """Move a finished folder of a scratch folder to its place; what was there goes afterwards."""
+    """Move a finished folder of a scratch folder to its place; what was there goes afterwards.
+
+    Where the system can swap two folders, something stands at the place at every moment; elsewhere
+    what was moved away by a killed program is brought back by the next that writes there.
+    """
     old = temporary.with_name(_OLD)
     replaces = place.exists()
+    if replaces and exchange(temporary, place):
+        sync(place.parent)
+        return
     if replaces:
         place.rename(old)
     try:
@@ -77,9 +87,15 @@ def _lock(folder: Path) -> IO[bytes] | None:
 
 def _remove_abandoned(folder: Path, place: Path) -> None:
     """Remove a scratch folder whose program is gone; bring back what it had moved away."""
-    if fcntl is None or not (folder / _LOCK).is_file():
+    if fcntl is None or not folder.is_dir():
         return
     try:
+        if not (folder / _LOCK).is_file():
+            # Killed before it was locked; one that is being made right now looks the same.
+            is_bare = all(path.name == f"{_LOCK}.new" for path in folder.iterdir())
+            if is_bare and time.time() - folder.stat().st_mtime > _EARLY_SECONDS:
+                remove_folder(folder)
+            return
         with (folder / _LOCK).open("rb") as stream:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if (folder / _OLD).exists() and not place.exists():

@@ -1,0 +1,483 @@
+"""Inject faults, flip bits, kill writers, fuzz files and load the explorer; print what held.
+
+Each suite goes on where it was stopped and keeps its counts in scripts/reliability.json. A row is
+clean if nothing was lost, nothing was silent and nothing ended in a traceback.
+
+    python scripts/reliability.py --mode short          # minutes
+    python scripts/reliability.py --mode long           # hours: the counts of the issue
+    python scripts/reliability.py --suite flips --again # one suite, from the start
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import errno
+import gzip
+import http.client
+import io
+import json
+import os
+import platform
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from graphham.cli import main  # noqa: E402
+from graphham.errors import InputError  # noqa: E402
+from graphham.graph.store import open_store, write_store  # noqa: E402
+from graphham.io import attach_features, read_graph  # noqa: E402
+from graphham.results.run_folder import Run  # noqa: E402
+from graphham.results.run_writer import start_run  # noqa: E402
+from graphham.system.atomic import write_json  # noqa: E402
+from tests.graph.test_integrity import example  # noqa: E402
+from tests.outputs import make_graph, make_result  # noqa: E402
+
+RESULTS = ROOT / "scripts" / "reliability.json"
+TARGETS = {
+    "short": {"flips": 600, "faults": 7, "kills": 12, "fuzz": 3_000, "requests": 20},
+    "long": {"flips": 6_000, "faults": 7, "kills": 2_000, "fuzz": 200_000, "requests": 600},
+}
+BAD = ("silent", "traceback", "lost", "leftover", "errors 5xx", "writer failed")
+
+
+# -- flips ------------------------------------------------------------------------------------
+
+
+def _make_run(place: Path) -> Path:
+    result = make_result(200)
+    writer = start_run(place, {"seed": 1})
+    writer.log({"epoch": 1, "loss": 0.5})
+    state = {"w": np.arange(300, dtype=np.float32)}
+    return writer.finish(result, state, make_graph(result), {"task": "embed"}).path
+
+
+def _read_run(folder: Path) -> None:
+    run = Run.open(folder)
+    run.result()
+    run.state()
+    for _ in (run.config, run.metrics, run.groups, run.hierarchy):
+        pass
+    run.graph()
+
+
+def _read_store(folder: Path) -> None:
+    open_store(folder).fingerprint()
+
+
+def flips(work: Path, done: int, rng: random.Random, counts: Counter[str]) -> int:
+    """Flip one bit somewhere in a run or a store and read all of it."""
+    run, store = work / "run", work / "store"
+    if not run.exists():
+        _make_run(run)
+        write_store(example(), store)
+    folder, read = (run, _read_run) if done % 2 else (store, _read_store)
+    file = rng.choice(sorted(p for p in folder.rglob("*") if p.is_file() and p.stat().st_size))
+    before = file.read_bytes()
+    data = bytearray(before)
+    data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+    file.write_bytes(data)
+    try:
+        read(folder)
+        same = file.suffix == ".json" and json.loads(data) == json.loads(before)
+        counts["harmless" if same else "silent"] += 1
+    except InputError:
+        counts["detected"] += 1
+    except Exception:
+        counts["traceback"] += 1
+        traceback.print_exc()
+    finally:
+        file.write_bytes(before)
+    return 1
+
+
+# -- faults -----------------------------------------------------------------------------------
+
+_fault: dict[str, Any] = {"folder": None, "left": 0, "fired": False}
+_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+_real_fsync = os.fsync
+
+
+def _count_down(path: Any) -> None:
+    folder = _fault["folder"]
+    if folder is None or _fault["fired"] or not isinstance(path, str | bytes | os.PathLike):
+        return
+    if not str(Path(os.fsdecode(path)).absolute()).startswith(folder):
+        return
+    _fault["left"] -= 1
+    if _fault["left"] <= 0:
+        _fault["fired"] = True
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), os.fsdecode(path))
+
+
+def _hook(event: str, arguments: tuple[Any, ...]) -> None:
+    if _fault["folder"] is None:
+        return
+    if event == "open" and isinstance(arguments[2], int) and arguments[2] & _WRITES:
+        _count_down(arguments[0])
+    elif event in ("os.rename", "os.link"):
+        _count_down(arguments[1])
+    elif event == "os.mkdir":
+        _count_down(arguments[0])
+
+
+def _fsync(handle: int) -> None:
+    if _fault["folder"] is not None:
+        with contextlib.suppress(FileNotFoundError):
+            _count_down(Path(f"/proc/self/fd/{handle}").readlink())
+    _real_fsync(handle)
+
+
+def _commands(work: Path, target: Path) -> dict[str, tuple[list[str], Path]]:
+    """Return each command that writes, and what it writes."""
+    run, store = str(work / "source-run"), str(work / "source-store")
+    fit = ["--groups", "6,2", "--dim", "16", "--epochs", "1", "-q"]
+    return {
+        "ingest": (["ingest", str(work / "edges.csv"), "--out"], target / "store"),
+        "export": (["export", run, "--out"], target / "vectors.csv"),
+        "export graphml": (["export", run, "--out"], target / "graph.graphml"),
+        "report": (["report", run, "--out"], target / "page.html"),
+        "explore --export": (["explore", run, "--export"], target / "page"),
+        "split": (["split", store, "--parts", "2", "--out"], target / "parts"),
+        "fit": (["fit", str(work / "edges.csv"), *fit, "--out"], target / "run"),
+    }
+
+
+def _quietly(arguments: list[str]) -> tuple[int, str]:
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
+        code = main(arguments)
+    return code, said.getvalue()
+
+
+def faults(work: Path, done: int, rng: random.Random, counts: Counter[str]) -> int:
+    """Fail the n-th write, folder, rename or fsync of one command, for every n, once."""
+    from dataclasses import replace
+
+    from graphham.graph.planted import planted_hierarchy
+
+    target = work / "target"
+    if not (work / "edges.csv").exists():
+        _make_run(work / "source-run")
+        planted = planted_hierarchy((2, 3), 2000, mean_degree=4, words=8, seed=1).graph
+        dense = replace(planted, features=planted.features.toarray())  # type: ignore[union-attr]
+        write_store(dense, work / "source-store")
+        lines = [f"{a},{b}" for a, b in planted.edge_list().tolist()[:600]]
+        (work / "edges.csv").write_text("\n".join(lines) + "\n")
+        sys.addaudithook(_hook)
+        os.fsync = _fsync
+    name, (arguments, out) = list(_commands(work, target).items())[done]
+    number = 0
+    while True:
+        number += 1
+        shutil.rmtree(target, ignore_errors=True)
+        target.mkdir()
+        _fault.update(folder=str(target), left=number, fired=False)
+        try:
+            code, said = _quietly([*arguments, str(out)])
+        finally:
+            _fault["folder"] = None
+        if not _fault["fired"]:
+            break
+        counts["injected"] += 1
+        _judge_fault(name, number, code, said, arguments, out, counts)
+    # A command that fails without a fault has no points to fail and proves nothing.
+    counts["traceback"] += code != 0
+    counts[f"points of {name}"] = number - 1
+    return 1
+
+
+def _judge_fault(
+    name: str,
+    number: int,
+    code: int,
+    said: str,
+    arguments: list[str],
+    out: Path,
+    counts: Counter[str],
+) -> None:
+    if code == 0 or (code == 2 and said.strip() and "bug" not in said):
+        counts["survived"] += 1
+    else:
+        counts["traceback"] += 1
+        print(name, number, code, said, file=sys.stderr)
+    if code == 0:
+        return
+    allowed = {f"{out.name}.partial"} if name == "fit" else set()
+    left = {p.name for p in out.parent.iterdir()} - allowed
+    if out.name in left or any(not n.startswith(".graphham-early-") for n in left):
+        counts["leftover"] += 1
+        print(name, number, "left", left, said, file=sys.stderr)
+    begun = (out.with_name(f"{out.name}.partial") / "config.toml").is_file()
+    again, said = _quietly([*arguments, str(out), *(["--resume"] if begun else [])])
+    if again != 0:
+        counts["lost"] += 1
+        print(name, number, "cannot be repeated:", said, file=sys.stderr)
+
+
+# -- kills ------------------------------------------------------------------------------------
+
+_WRITER = """
+import sys
+sys.path.insert(0, sys.argv[2])
+from tests.outputs import make_graph, make_result
+from graphham.results.run_writer import start_run
+result = make_result(40)
+graph = make_graph(result)
+number = 0
+while True:
+    number += 1
+    writer = start_run(sys.argv[1], {"seed": number}, overwrite=True)
+    writer.finish(result, {}, graph, {"number": number})
+    if number == 1:
+        print("ready", flush=True)
+"""
+
+
+def kills(work: Path, done: int, rng: random.Random, counts: Counter[str]) -> int:
+    """Kill a process that replaces a run again and again, and open the run."""
+    out = work / "killed"
+    arguments = [sys.executable, "-c", _WRITER, str(out), str(ROOT)]
+    child = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    is_ready = child.stdout.readline() == "ready\n"
+    time.sleep(rng.uniform(0, 0.2))
+    is_killed = is_ready and child.poll() is None
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    child.stdout.close()
+    if not is_killed:  # a writer that dies by itself proves nothing about kills
+        counts["writer failed"] += 1
+        return 1
+    try:
+        counts["standing at once"] += out.exists()
+        run = Run.open(out, verify=True)
+        assert run.config == {"seed": run.summary["number"]}
+        run.result()
+        counts["survived"] += 1
+    except Exception:
+        counts["lost"] += 1
+        traceback.print_exc()
+    return 1
+
+
+# -- fuzz -------------------------------------------------------------------------------------
+
+
+def _corpus() -> dict[str, bytes]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table, arrays, matrix = io.BytesIO(), io.BytesIO(), io.BytesIO()
+    pq.write_table(
+        pa.table({"id": ["a", "b", "c"], "to": ["b", "c", "a"], "w": [1.0, 2, 3]}), table
+    )
+    np.savez(arrays, edges=np.array([[0, 1], [1, 2]]), ids=np.array(["a", "b", "c"]), x=np.eye(3))
+    parts = {"indices": np.array([1, 0]), "indptr": np.array([0, 1, 2]), "shape": np.array([2, 2])}
+    np.savez(matrix, data=np.ones(2), **parts)  # type: ignore[arg-type]
+    text = b'id,label\n"a","b"\n# note\nb,c\nc,a\n'
+    graphml = (
+        b'<?xml version="1.0" encoding="utf-8"?><graphml><key id="k" for="edge" attr.name="w" '
+        b'attr.type="double"/><graph edgedefault="undirected"><node id="a"/><node id="b"/>'
+        b'<edge source="a" target="b"><data key="k">1.5</data></edge></graph></graphml>'
+    )
+    return {
+        "a.parquet": table.getvalue(),
+        "a.npz": arrays.getvalue(),
+        "m.npz": matrix.getvalue(),
+        "a.csv": text,
+        "a.txt": b"1 2 0.5\n2  3\t0.1\n% c\n3 1 9\n",
+        "a.csv.gz": gzip.compress(text),
+        "a.graphml": graphml,
+    }
+
+
+def fuzz(work: Path, done: int, rng: random.Random, counts: Counter[str]) -> int:
+    """Mutate a good file in a few places and give it to the readers."""
+    corpus = _corpus()
+    for _ in range(100):
+        name = rng.choice(sorted(corpus))
+        data = bytearray(corpus[name])
+        for _ in range(rng.randint(1, 6)):
+            at = rng.randrange(len(data) + 1)
+            how = rng.randrange(4)
+            if how == 0 and at < len(data):
+                data[at] = rng.randrange(256)
+            elif how == 1:
+                data[at:at] = rng.choice([b'"', b"\n", b",", b"\0", b"9" * 30, b"\xff", b"#", b"<"])
+            elif how == 2:
+                del data[at : at + rng.randint(1, 8)]
+            else:
+                data[at:at] = data[at // 2 : at // 2 + rng.randint(1, 40)]
+        file = work / f"fuzz-{name}"
+        file.write_bytes(data)
+        try:
+            graph = read_graph(file)
+            graph.validate()
+            counts["read"] += 1
+            attach_features(graph, file)
+        except InputError:
+            counts["clear errors"] += 1
+        except Exception:
+            counts["traceback"] += 1
+            traceback.print_exc()
+            shutil.copy(file, Path(tempfile.gettempdir()) / f"graphham-fuzz-{done}-{name}")
+    return 100
+
+
+# -- requests ---------------------------------------------------------------------------------
+
+
+def _requests(count: int) -> list[tuple[str, str, str | None]]:
+    return [
+        ("GET", "/api/overview", None),
+        ("GET", "/api/points", None),
+        ("GET", f"/api/node/{count % 200}", None),
+        ("GET", "/api/search?q=1", None),
+        ("POST", "/api/export", '{"group": "1-0", "format": "csv"}'),
+        ("POST", "/api/selection", '{"lasso": "0,0;1,0;1,1"}'),
+        ("GET", "/api/node/" + "9" * 60, None),
+        ("GET", "/static/../../etc/passwd", None),
+        ("POST", "/api/selection", "[" * 50_000),
+        ("POST", "/api/export", '{"rows": [' + "9" * 40 + '], "format": "csv"}'),
+        ("POST", "/api/rename", '{"level": 1, "group": -1, "name": "x"}'),
+        ("GET", "/api/window?x0=nan&x1=inf&y0=-inf&y1=1e400", None),
+    ]
+
+
+def requests(work: Path, done: int, rng: random.Random, counts: Counter[str]) -> int:
+    """Send ten seconds of valid and hostile requests, and watch time and memory."""
+    from graphham.explore.launch import RunningExplorer
+
+    if not (work / "run").exists():
+        _make_run(work / "run")
+    with RunningExplorer(work / "run") as running:
+        running.explorer.finish_map()
+        cookie = {"Cookie": f"graphham-{running.port}={running.token}"}
+        origin = {"Origin": f"http://127.0.0.1:{running.port}"}
+        times: list[float] = []
+        settled = 0
+        end = time.monotonic() + 10
+        while time.monotonic() < end:
+            method, path, body = rng.choice(_requests(len(times)))
+            headers = {**cookie, **origin, "Content-Type": "application/json"}
+            begin = time.monotonic()
+            link = http.client.HTTPConnection("127.0.0.1", running.port, timeout=30)
+            link.request(method, path, body, headers)
+            response = link.getresponse()
+            response.read()
+            link.close()
+            times.append(time.monotonic() - begin)
+            counts["served"] += 1
+            counts["errors 5xx"] += response.status >= 500
+            if len(times) == 200:
+                settled = _resident()
+        drift = _resident() - settled if settled else 0
+        counts["p99 ms"] = max(counts["p99 ms"], int(1000 * float(np.quantile(times, 0.99))))
+        counts["RSS drift KiB"] = max(counts["RSS drift KiB"], drift)
+    return 10
+
+
+def _resident() -> int:
+    with contextlib.suppress(OSError):
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        return pages * resource.getpagesize() // 1024
+    return 0
+
+
+# -- the table --------------------------------------------------------------------------------
+
+SUITES: dict[str, Callable[[Path, int, random.Random, Counter[str]], int]] = {
+    "flips": flips,
+    "faults": faults,
+    "kills": kills,
+    "fuzz": fuzz,
+    "requests": requests,
+}
+UNITS = {
+    "flips": "bits flipped",
+    "faults": "commands, every point",
+    "kills": "processes killed",
+    "fuzz": "files fuzzed",
+    "requests": "seconds of requests",
+}
+
+
+@contextlib.contextmanager
+def _work_folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="graphham-reliability-") as name:
+        before = Path.cwd()
+        os.chdir(name)
+        try:
+            yield Path(name)
+        finally:
+            os.chdir(before)
+
+
+def run_suite(name: str, target: int, record: dict[str, Any], save: Callable[[], None]) -> None:
+    """Bring one suite to its target, from where its record stands."""
+    counts: Counter[str] = Counter(record.get("counts", {}))
+    done, seconds, saved = int(record.get("done", 0)), float(record.get("seconds", 0)), 0.0
+    with _work_folder() as work:
+        while done < target:
+            begin = time.monotonic()
+            done += SUITES[name](work, done, random.Random(f"{name} {done}"), counts)
+            seconds += time.monotonic() - begin
+            record.update(done=done, counts=dict(counts), seconds=round(seconds, 1))
+            if time.monotonic() - saved > 10:
+                saved = time.monotonic()
+                save()
+    save()
+
+
+def table(records: dict[str, Any]) -> tuple[str, bool]:
+    """Return the rows as text, and whether all are clean."""
+    lines, is_clean = [], True
+    for name, record in records.items():
+        counts = record["counts"]
+        bad = {key: counts[key] for key in BAD if counts.get(key)}
+        is_clean &= not bad
+        shown = ", ".join(f"{key} {value:,}" for key, value in counts.items())
+        state = "clean" if not bad else "NOT CLEAN"
+        lines.append(f"{name:<10}{record['done']:>8,} {UNITS[name]:<26}{state:<11}{shown}")
+    return "\n".join(lines), is_clean
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Run what is asked for and print the table; the exit code is 1 if a row is not clean."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--mode", choices=sorted(TARGETS), default="short")
+    parser.add_argument("--suite", choices=sorted(SUITES), action="append")
+    parser.add_argument("--again", action="store_true", help="forget what was counted before")
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    asked = parser.parse_args(arguments)
+    kept = json.loads(asked.results.read_text()) if asked.results.is_file() else {}
+    records = kept.setdefault(asked.mode, {})
+    for name in asked.suite or SUITES:
+        record = {} if asked.again else records.get(name, {})
+        records[name] = record
+        run_suite(name, TARGETS[asked.mode][name], record, lambda: write_json(asked.results, kept))
+        record["python"], record["system"] = platform.python_version(), platform.system()
+        write_json(asked.results, kept)
+    text, is_clean = table(records)
+    print(text)
+    return 0 if is_clean else 1
+
+
+if __name__ == "__main__":
+    sys.exit(run())
