@@ -59,8 +59,9 @@ class GraphOptions:
         _reading(
             "--features",
             "Table of an id and numeric columns, or an npz; replaces what the graph has. Text "
-            "columns, and the label column of the same file, are left out.",
-            "FILE",
+            "columns, and the label column of the same file, are left out. Named columns only: "
+            "FILE:one,two; text among them becomes one column of 0 and 1 per value.",
+            "FILE[:COLUMNS]",
         ),
     ] = None
     labels: Annotated[
@@ -70,6 +71,10 @@ class GraphOptions:
             "Table with the labels and the column that holds them; blank is unknown.",
             "FILE:COLUMN",
         ),
+    ] = None
+    drop: Annotated[
+        str | None,
+        _reading("--drop", "Columns of the feature table that are no features.", "COLUMNS"),
     ] = None
     id_column: Annotated[str | None, _reading("--id", _ID_HELP, "COLUMN")] = None
     source: Annotated[str | None, _reading("--source", _END_HELP.format("first"), "COLUMN")] = None
@@ -188,13 +193,20 @@ def _open_part(source: str, options: GraphOptions, parts: bool) -> Graph:
 
 def attach_tables(graph: Graph, options: GraphOptions) -> Graph:
     """Attach the feature and label tables the user gave, if any."""
+    if options.drop and options.features is None:
+        raise InputError(f"--drop {options.drop} needs --features, whose columns it leaves out")
     if options.features is None and options.labels is None:
         return graph
     from graphham.io import attach_features, attach_labels
 
     if options.features is not None:
         graph = attach_features(
-            graph, options.features, options.id_column, options.isolated, options.labels
+            graph,
+            options.features,
+            options.id_column,
+            options.isolated,
+            options.labels,
+            drop=split_names(options.drop) if options.drop else (),
         )
     if options.labels is not None:
         graph = attach_labels(graph, options.labels, options.id_column, options.isolated)

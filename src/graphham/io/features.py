@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +16,7 @@ from graphham.errors import InputError
 from graphham.graph.graph import Features, Graph
 from graphham.io.added_nodes import add_nodes, add_notes
 from graphham.io.encode import arrow_ids, listed
+from graphham.io.feature_columns import ChosenColumns, split_features
 from graphham.io.files import read_arrays
 from graphham.io.labels import choose_columns, shares_table
 from graphham.io.node_tables import (
@@ -36,44 +38,52 @@ def attach_features(
     id_column: str | None = None,
     isolated: bool = False,
     labels: Any = None,
+    drop: Sequence[str] = (),
 ) -> Graph:
     """Return the graph with its features replaced.
 
-    Columns of a table that hold text are left out, and the graph's report says so.
+    Columns of a table that hold text are left out, and the graph's report says so; a text column
+    that is named is written as one column of zeros and ones per value.
 
     Args:
         graph: The graph whose nodes the features describe.
         source: A CSV, TSV, Parquet or GraphML table; an npz with ``ids`` and either ``x`` or the
             CSR parts ``data, indices, indptr, shape`` (optionally ``names``); a data frame; or an
             array or SciPy matrix whose rows already follow the graph's rows. Without ``ids``, row
-            ``i`` of an npz or npy file belongs to the node with the id ``i``.
+            ``i`` of an npz or npy file belongs to the node with the id ``i``. ``FILE:one,two``,
+            or a pair ``(file or frame, columns)``, takes these columns only.
         id_column: Name of the id column; the first column if not given.
         isolated: Admit ids without any edge as isolated nodes instead of refusing them.
         labels: What :func:`attach_labels` will be given for this graph. Where that is a column of
             the same table, it is no feature: a model would read the answer off its input.
+        drop: Columns to leave out.
 
     Raises:
         InputError: A node has no features, an id is unknown or occurs twice, a value is missing or
             not a number, or no column is numeric.
     """
+    source, columns = split_features(source)
+    chosen = ChosenColumns(columns, tuple(drop))
     is_shared, label_name = shares_table(source, labels)
     if isinstance(source, str | os.PathLike):
         file, raw, kind = open_file(source, "feature")
         if kind in ("npz", "npy"):
             matrix, names, ids = _of_arrays(read_arrays(file, raw), str(file))
+            matrix, names = chosen.of_matrix(matrix, names, str(file))
             return _attach(graph, matrix, names, ids, isolated, str(file))
-        named = [name for name in (id_column, label_name) if name is not None]
+        named = [name for name in (id_column, label_name, *chosen.names) if name is not None]
         table = node_table(file, raw, kind, "feature", graph.ids, named)
     elif is_frame(source):
         table = frame_table(source, "feature frame")
     else:
-        return replace(graph, features=_of_rows(source, graph), feature_names=None)
+        matrix, _ = chosen.of_matrix(_of_rows(source, graph), None, "the feature array")
+        return replace(graph, features=matrix, feature_names=None)
     key = 0 if id_column is None else table.position(id_column, "id")
     label = None
     if is_shared:
         key, label = choose_columns(table, label_name, id_column)
     ids = table.ids(key)
-    matrix, names, skipped = _of_table(table, key, label, ids)
+    matrix, names, skipped = _of_table(table, key, label, ids, chosen)
     done = _attach(graph, matrix, names, ids, isolated, table.origin)
     if label is not None:
         done = add_notes(
@@ -132,11 +142,15 @@ def _refuse_repeats(
 
 
 def _of_table(
-    table: NodeTable, key: int, label: int | None, ids: pa.ChunkedArray
+    table: NodeTable, key: int, label: int | None, ids: pa.ChunkedArray, chosen: ChosenColumns
 ) -> tuple[Features, list[str], list[str]]:
     """Read the numeric columns; return matrix, names and the columns left out."""
-    others = [i for i in range(len(table.names)) if i not in (key, label)]
+    others = chosen.positions(table, key, label)
     columns = table.numbers(others)
+    if chosen.columns is not None:
+        # Named by the user, so text among them is wanted too.
+        names, values = chosen.with_indicators(table, others, columns)
+        return _pack(values, names, ids, table.origin), names, []
     if not columns:
         beside = f"the id {table.names[key]!r}"
         if label is not None:

@@ -17,6 +17,7 @@ from graphham.errors import InputError
 from graphham.graph.graph import Graph, Labels
 from graphham.io.added_nodes import add_nodes
 from graphham.io.encode import as_exact_integers, listed, undo_dictionary
+from graphham.io.feature_columns import without_labels
 from graphham.io.node_tables import (
     NodeTable,
     frame_table,
@@ -24,6 +25,7 @@ from graphham.io.node_tables import (
     match_ids,
     node_table,
     open_file,
+    split_spec,
 )
 
 
@@ -33,7 +35,8 @@ def attach_labels(
     """Return the graph with its labels replaced.
 
     Blank or null labels are unknown. A list column, or several rows with different labels for one
-    id, make the labels multi-label. Whole-number labels stay numbers, everything else is text.
+    id, make the labels multi-label. Whole-number labels stay numbers, everything else is text. A
+    feature of the graph that is the label column itself is left out.
 
     Args:
         graph: The graph whose nodes the labels describe.
@@ -60,7 +63,8 @@ def attach_labels(
         file, raw, kind = open_file(source, "label")
         table = node_table(file, raw, kind, "label", graph.ids, named)
     key, label = choose_columns(table, column, id_column)
-    return _attach(graph, table.ids(key), table.column(label), isolated, table.origin)
+    done = _attach(graph, table.ids(key), table.column(label), isolated, table.origin)
+    return without_labels(done, table.names[label])
 
 
 def shares_table(features: Any, spec: Any) -> tuple[bool, str | None]:
@@ -96,21 +100,6 @@ def _table_of(spec: Any) -> tuple[Any, str | None]:
     if _is_path(spec):
         return split_spec(spec)
     return (spec if is_frame(spec) else None), None
-
-
-def split_spec(spec: str | os.PathLike[str]) -> tuple[Path, str | None]:
-    """Split ``FILE:column`` at the last colon that leaves an existing file on its left."""
-    text = os.fspath(spec)
-    whole = Path(text).expanduser()
-    if whole.exists() or ":" not in text:
-        return whole, None
-    colons = [i for i, sign in enumerate(text) if sign == ":"]
-    for place in reversed(colons):
-        if Path(text[:place]).expanduser().is_file() and text[place + 1 :]:
-            return Path(text[:place]).expanduser(), text[place + 1 :]
-    # Nothing exists: take the likeliest file for the message ("C:\labels.csv" has a colon too).
-    left, _, column = text.rpartition(":")
-    return (Path(left).expanduser(), column) if column and len(left) > 1 else (whole, None)
 
 
 def _is_path(value: Any) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -125,6 +126,21 @@ def _is_text(cells: pa.ChunkedArray) -> bool:
     filled = trimmed.filter(pc.invert(pc.is_in(trimmed, pa.array(MISSING, pa.large_string()))))
     count = pc.sum(pc.match_substring_regex(filled, _NUMBER)).as_py() or 0
     return bool(0 < len(filled) >= 2 * count)
+
+
+def split_spec(spec: str | os.PathLike[str]) -> tuple[Path, str | None]:
+    """Split ``FILE:column`` at the last colon that leaves an existing file on its left."""
+    text = os.fspath(spec)
+    whole = Path(text).expanduser()
+    if whole.exists() or ":" not in text:
+        return whole, None
+    colons = [i for i, sign in enumerate(text) if sign == ":"]
+    for place in reversed(colons):
+        if Path(text[:place]).expanduser().is_file() and text[place + 1 :]:
+            return Path(text[:place]).expanduser(), text[place + 1 :]
+    # Nothing exists: take the likeliest file for the message ("C:\labels.csv" has a colon too).
+    left, _, column = text.rpartition(":")
+    return (Path(left).expanduser(), column) if column and len(left) > 1 else (whole, None)
 
 
 def open_file(path: str | os.PathLike[str], what: str) -> tuple[Any, Raw, str]:
