@@ -72,7 +72,7 @@ def test_every_command_serves_a_run_of_every_method(
         placed = pq.read_table(tmp_path / "again.parquet")
         vectors = np.array(placed["embedding"].to_pylist(), dtype=np.float32)
         np.testing.assert_array_equal(vectors, method.embedding_)
-        np.testing.assert_array_equal(loaded.transform(planted()).embedding, method.embedding_)
+        np.testing.assert_array_equal(loaded.transform(planted()), method.embedding_)
     else:
         with pytest.raises(InputError, match="cannot place"):
             loaded.transform(planted())

@@ -64,7 +64,7 @@ def embed(
     screen = Screen()
     method = load_method(run)
     nodes = read_and_report(screen, graph, options)
-    found = method.transform(nodes)
+    found = method.read(nodes)
     table = embedding_table(found, is_flat=form == "csv")
     if with_map:
         import pyarrow as pa

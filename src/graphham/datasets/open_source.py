@@ -6,10 +6,13 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
 from graphham.errors import InputError
 from graphham.graph.graph import Graph
+from graphham.graph.node_rows import NodeRows
 from graphham.graph.store import MANIFEST, holds_parts, open_store
 from graphham.io.adapters import from_networkx, from_pyg
 from graphham.io.array_edges import edges_of_matrix
@@ -53,6 +56,10 @@ def as_graph(
 def _convert(obj: Any, directed: bool | None) -> Graph:
     if isinstance(obj, Graph):
         return obj
+    if isinstance(obj, NodeRows):
+        raise InputError(
+            "some nodes of a graph were given where a whole graph is needed; give their .graph"
+        )
     if isinstance(obj, str | os.PathLike):
         return _from_path(obj, bool(directed))
     if callable(getattr(obj, "is_directed", None)) and hasattr(obj, "adj"):
@@ -68,6 +75,35 @@ def _convert(obj: Any, directed: bool | None) -> Graph:
         f"a {type(obj).__name__} is not a graph; give a Graph, a path, a dataset name, a NetworkX "
         f"graph, a SciPy sparse matrix, PyG data or a frame of edges"
     )
+
+
+def as_nodes(obj: Any) -> tuple[Graph, npt.NDArray[np.int64] | None]:
+    """Return the graph that the user means, and its rows where they chose some of its nodes."""
+    if isinstance(obj, NodeRows):
+        return obj.graph, obj.rows
+    return as_graph(obj), None
+
+
+def labels_at(graph: Graph, rows: npt.NDArray[np.int64], y: Any) -> Graph:
+    """Return the graph with labels for some rows only; the others are unknown.
+
+    Args:
+        graph: The graph.
+        rows: Rows that ``y`` speaks of; no others keep their labels.
+        y: One label per row, or ``None`` for the graph's own.
+    """
+    if y is None:
+        if graph.labels is None:
+            return graph
+        known = graph.labels.values()
+        y = [known[row] for row in rows.tolist()]
+    values = y.tolist() if hasattr(y, "tolist") else list(y)
+    if len(values) != len(rows):
+        raise InputError(f"there are {len(values):,} labels for {len(rows):,} nodes; give as many")
+    every: list[Any] = [None] * graph.num_nodes
+    for row, value in zip(rows.tolist(), values, strict=True):
+        every[row] = value
+    return attach_labels(graph, every)
 
 
 def source_kind(source: str | os.PathLike[str]) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from graphham.datasets.open_source import as_graph
+from graphham.datasets.open_source import as_graph, as_nodes, labels_at
 from graphham.errors import InputError
 from graphham.graph.graph import Graph
 from graphham.graph.ids import NodeIds
@@ -20,6 +20,7 @@ from graphham.methods.fit_request import FitRequest, Rows
 from graphham.methods.fitted_model import FittedModel
 from graphham.methods.link_cosines import cosines
 from graphham.methods.parameters import keyword_settings
+from graphham.methods.scikit import taken
 from graphham.results.result import FitResult, Floats, predicted, refuse_not_finite
 from graphham.results.run_folder import Run
 from graphham.results.run_places import check_place
@@ -77,8 +78,10 @@ class Method(FittedModel):
 
         Args:
             graph: A :class:`Graph`, a dataset name, a file or store, a table of edges, a NetworkX
-                graph, a SciPy matrix or PyG ``Data``.
-            y: Labels that replace the graph's own, in any form ``attach_labels`` takes.
+                graph, a SciPy matrix or PyG ``Data``; or ``graph[rows]``, to show the labels of
+                these rows only.
+            y: Labels that replace the graph's own, in any form ``attach_labels`` takes; one per
+                row of ``graph[rows]``.
             features: Features that replace the graph's own.
             task: ``"embed"`` never reads labels; ``"classify"`` learns to predict them. What the
                 method does by itself when not given.
@@ -92,7 +95,11 @@ class Method(FittedModel):
         """
         began = time.perf_counter()
         asked = self._checked_task(self._usual_task() if task is None else task)
-        given = as_graph(graph, features=features, labels=y)
+        whole, rows = as_nodes(graph)
+        if rows is None:
+            given = as_graph(whole, features=features, labels=y)
+        else:
+            given = labels_at(as_graph(whole, features=features), rows, y)
         request = FitRequest.checked(given, asked, train_rows, validation_rows, listener)
         self.class_scores_, self.validation_, self.levels_ = None, None, None
         self.classes_ = () if request.graph.labels is None else request.graph.labels.classes
@@ -100,6 +107,7 @@ class Method(FittedModel):
         self._folder, self._status = None, "complete"
         self._fit(request)
         self._finish(request, time.perf_counter() - began)
+        self._source = whole if features is None else None
         return self
 
     def fit_to_run(
@@ -129,9 +137,12 @@ class Method(FittedModel):
         check_place(out, overwrite)  # before the work, which may take hours
         return self.fit(graph, task=task, listener=listener).save(out, overwrite)
 
-    def fit_transform(self, graph: Any, y: Any = None, **fit_params: Any) -> Floats:
-        """Fit to a graph and return its embedding."""
-        return self.fit(graph, y, **fit_params).embedding_
+    def fit_transform(self, graph: Any, y: Any = None, **fit_params: Any) -> Any:
+        """Fit to a graph and return its embedding, as :meth:`transform` does."""
+        whole, rows = as_nodes(graph)
+        nodes = whole if rows is None else whole[rows]  # read once, whatever it is
+        fitted = self.fit(nodes, y, **fit_params)
+        return fitted._shown_as(fitted.result_ if rows is None else taken(fitted.result_, rows))
 
     def _fit(self, request: FitRequest) -> None:
         """Do the work: set ``embedding_`` and whatever else the task asks for."""
