@@ -87,6 +87,17 @@ class GraphOptions:
         bool, _reading("--isolated", "Admit nodes that have features or labels but no edge.")
     ] = False
 
+    skip_bad_rows: Annotated[
+        bool,
+        _reading("--skip-bad-rows", "Leave rows out that cannot be used; count and show them."),
+    ] = False
+    fill_missing: Annotated[
+        str | None,
+        _reading(
+            "--fill-missing", "Fill features that are missing, instead of refusing.", "mean|zero"
+        ),
+    ] = None
+
     def first_edge_option(self) -> str | None:
         """Return the first option given that only an edge file can follow."""
         given = {
@@ -172,6 +183,7 @@ def open_graph(source: str, options: GraphOptions, parts: bool = False) -> Graph
         target=options.target,
         weight=options.weight,
         directed=options.directed,
+        skip_bad_rows=options.skip_bad_rows,
     )
     return attach_tables(graph, options)
 
@@ -207,9 +219,13 @@ def attach_tables(graph: Graph, options: GraphOptions) -> Graph:
             options.isolated,
             options.labels,
             drop=split_names(options.drop) if options.drop else (),
+            fill_missing=options.fill_missing,
+            skip_bad_rows=options.skip_bad_rows,
         )
     if options.labels is not None:
-        graph = attach_labels(graph, options.labels, options.id_column, options.isolated)
+        graph = attach_labels(
+            graph, options.labels, options.id_column, options.isolated, options.skip_bad_rows
+        )
     return graph
 
 

@@ -14,33 +14,41 @@ from graphham.errors import InputError
 from graphham.graph.graph import Graph
 from graphham.graph.node_rows import NodeRows
 from graphham.graph.store import MANIFEST, holds_parts, open_store
-from graphham.io.adapters import from_networkx, from_pyg
+from graphham.io.adapters import from_hetero, from_igraph, from_networkx, from_pyg
 from graphham.io.array_edges import edges_of_matrix
 from graphham.io.features import attach_features
 from graphham.io.labels import attach_labels
+from graphham.io.listed_edges import table_of_array, table_of_pairs
 from graphham.io.node_tables import as_arrow, is_frame
 from graphham.io.reader import graph_of_table, read_graph
 from graphham.io.spool import graph_of_edges
 
 
 def as_graph(
-    obj: Any, features: Any = None, labels: Any = None, directed: bool | None = None
+    obj: Any,
+    features: Any = None,
+    labels: Any = None,
+    directed: bool | None = None,
+    edge_type: Any = None,
 ) -> Graph:
     """Turn what the user has into a :class:`Graph`.
 
     Args:
         obj: A :class:`Graph`; the name of a dataset; a path to a store or an edge file; a NetworkX
-            graph; a square SciPy matrix (ids are ``0..n-1``); an object with ``edge_index`` such as
-            PyG's ``Data``; or an Arrow, polars or pandas frame of edges (first two columns).
+            or igraph graph; a square SciPy matrix (ids are ``0..n-1``); an object with
+            ``edge_index`` such as PyG's ``Data``, or PyG's ``HeteroData``; an Arrow, polars (also
+            lazy) or pandas frame of edges (first two columns); a NumPy array of two columns, or a
+            list of pairs, each with a third one for weights.
         features: Replaces the features; see :func:`graphham.io.attach_features`.
         labels: Replaces the labels; see :func:`graphham.io.attach_labels`.
         directed: Keep direction. Without it, a directed NetworkX graph stays directed and all else
             is undirected; a :class:`Graph`, dataset or store stays what it is.
+        edge_type: Which edges of ``HeteroData`` to take.
 
     Raises:
         InputError: The object is of no known kind, or something in it cannot be used.
     """
-    graph = _convert(obj, directed)
+    graph = _convert(obj, directed, edge_type)
     if directed is not None and graph.directed != directed:
         raise InputError(
             f"{graph.name} is {'directed' if graph.directed else 'undirected'} already; "
@@ -53,7 +61,7 @@ def as_graph(
     return graph
 
 
-def _convert(obj: Any, directed: bool | None) -> Graph:
+def _convert(obj: Any, directed: bool | None, edge_type: Any = None) -> Graph:
     if isinstance(obj, Graph):
         return obj
     if isinstance(obj, NodeRows):
@@ -64,6 +72,10 @@ def _convert(obj: Any, directed: bool | None) -> Graph:
         return _from_path(obj, bool(directed))
     if callable(getattr(obj, "is_directed", None)) and hasattr(obj, "adj"):
         return from_networkx(obj, directed)
+    if callable(getattr(obj, "get_edgelist", None)) and hasattr(obj, "vs"):
+        return from_igraph(obj, directed)
+    if hasattr(obj, "edge_types") and hasattr(obj, "node_types"):
+        return from_hetero(obj, bool(directed), edge_type)
     if sp.issparse(obj):
         edges = edges_of_matrix(obj, None, "the matrix")
         return graph_of_edges(edges, bool(directed), "the matrix", "graph")
@@ -71,9 +83,13 @@ def _convert(obj: Any, directed: bool | None) -> Graph:
         return graph_of_table(as_arrow(obj), bool(directed), "the edge frame")
     if hasattr(obj, "edge_index"):
         return from_pyg(obj, bool(directed))
+    if isinstance(obj, np.ndarray | list | tuple | set | frozenset):
+        table = table_of_array(obj) if isinstance(obj, np.ndarray) else table_of_pairs(obj)
+        weight = "weight" if table.num_columns == 3 else None
+        return graph_of_table(table, bool(directed), "the edges", weight)
     raise InputError(
         f"a {type(obj).__name__} is not a graph; give a Graph, a path, a dataset name, a NetworkX "
-        f"graph, a SciPy sparse matrix, PyG data or a frame of edges"
+        f"or igraph graph, a SciPy sparse matrix, PyG data, or edges as a frame, array or list"
     )
 
 

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from graphham.errors import InputError
 from graphham.graph.graph import Graph, Labels
-from graphham.io.added_nodes import add_nodes
+from graphham.io.added_nodes import add_nodes, add_notes
 from graphham.io.encode import as_exact_integers, listed, undo_dictionary
 from graphham.io.feature_columns import without_labels
 from graphham.io.node_tables import (
@@ -30,7 +30,11 @@ from graphham.io.node_tables import (
 
 
 def attach_labels(
-    graph: Graph, spec: Any, id_column: str | None = None, isolated: bool = False
+    graph: Graph,
+    spec: Any,
+    id_column: str | None = None,
+    isolated: bool = False,
+    skip_bad_rows: bool = False,
 ) -> Graph:
     """Return the graph with its labels replaced.
 
@@ -47,6 +51,7 @@ def attach_labels(
         id_column: Name of the id column; the first column that is not the label if not given or
             if the table has no column of that name (it may be meant for the features).
         isolated: Admit ids without any edge as isolated nodes instead of refusing them.
+        skip_bad_rows: Leave rows of a table out that have no id, or one that is in no edge.
     """
     if isinstance(spec, Labels):
         return replace(graph, labels=spec).validate()
@@ -63,8 +68,18 @@ def attach_labels(
         file, raw, kind = open_file(source, "label")
         table = node_table(file, raw, kind, "label", graph.ids, named)
     key, label = choose_columns(table, column, id_column)
-    done = _attach(graph, table.ids(key), table.column(label), isolated, table.origin)
-    return without_labels(done, table.names[label])
+    notes = table.leave_out_bad_rows(key, [], True) if skip_bad_rows else []
+    ids, column = table.ids(key), table.column(label)
+    if skip_bad_rows and not isolated:
+        known = np.flatnonzero(graph.ids.find(ids) >= 0)
+        if len(known) < len(ids):
+            left_out = len(ids) - len(known)
+            notes.append(
+                f"{left_out:,} rows of {table.origin} with an id that is in no edge were left out"
+            )
+            ids, column = ids.take(pa.array(known)), column.take(pa.array(known))
+    done = _attach(graph, ids, column, isolated, table.origin)
+    return without_labels(add_notes(done, *notes) if notes else done, table.names[label])
 
 
 def shares_table(features: Any, spec: Any) -> tuple[bool, str | None]:

@@ -14,6 +14,12 @@ import pyarrow.compute as pc
 
 from graphham.errors import InputError
 from graphham.graph.ids import NodeIds
+from graphham.io.bad_rows import (
+    numbers_check,
+    skipped_note,
+    with_all_faults,
+    without_bad_rows,
+)
 from graphham.io.edge_formats import kind_of
 from graphham.io.encode import id_column as as_ids
 from graphham.io.encode import listed, undo_dictionary
@@ -113,6 +119,40 @@ class NodeTable:
         middle = column.cast(pa.float64()) if pa.types.is_decimal(kind) else column
         return middle.cast(pa.float32(), safe=False)
 
+    def leave_out_bad_rows(self, key: int, others: Sequence[int], skip: bool) -> list[str]:
+        """Find the rows of delimited text that cannot be read; refuse all of them, or skip them.
+
+        Args:
+            key: Position of the id column.
+            others: Positions of the columns to be read as numbers where they are.
+            skip: Leave bad rows out and return what to remark.
+        """
+        text = self._content
+        if not isinstance(text, TextTable):
+            return []
+        kinds = dict.fromkeys([key, *others], pa.large_string())
+        try:
+            self.numbers(others)
+            self.ids(key)
+            return []
+        except InputError as error:
+            cells = text.try_read(kinds, self._has_header)
+            numeric: list[int] = []
+            if cells is not None:
+                numeric = [
+                    i for i, c in zip(kinds, cells, strict=True) if i != key and not _is_text(c)
+                ]
+            check = numbers_check(numeric, self.names, MISSING, key)
+            if not skip:
+                raise with_all_faults(error, text, self._has_header, check) from None
+            kept, faults = without_bad_rows(text, self._has_header, check)
+            if not faults:
+                raise
+        self._content = kept
+        # Rows of another length hid what the columns are; now their cells can be judged too.
+        more = self.leave_out_bad_rows(key, others, skip) if not numeric else []
+        return [skipped_note(faults, self.origin), *more]
+
     def _place(self, row: int) -> str:
         if isinstance(self._content, TextTable):
             line = self._content.line_of(row, self._has_header)
@@ -194,7 +234,14 @@ def frame_table(frame: Any, origin: str) -> NodeTable:
 def is_frame(value: Any) -> bool:
     """Whether a value is a data frame of some kind."""
     known = ("__arrow_c_stream__", "__dataframe__", "to_arrow")
-    return not isinstance(value, np.ndarray) and any(hasattr(value, name) for name in known)
+    if isinstance(value, np.ndarray):
+        return False
+    return _is_lazy(value) or any(hasattr(value, name) for name in known)
+
+
+def _is_lazy(value: Any) -> bool:
+    """Whether a value is a LazyFrame of polars, which is a plan and no data yet."""
+    return type(value).__name__ == "LazyFrame" and callable(getattr(value, "collect", None))
 
 
 def as_arrow(frame: Any) -> pa.Table:
@@ -203,6 +250,8 @@ def as_arrow(frame: Any) -> pa.Table:
         return frame
     if isinstance(frame, pa.RecordBatch):
         return pa.table(frame)
+    if _is_lazy(frame):
+        frame = frame.collect()
     try:
         if type(frame).__module__.partition(".")[0] == "pandas":
             return pa.Table.from_pandas(frame, preserve_index=False)
