@@ -55,7 +55,9 @@ def test_every_command_serves_a_run_of_every_method(
         np.array(table["embedding"].to_pylist(), dtype=np.float32), method.embedding_
     )
     assert ("concentration" in table.column_names) == bool(method.memberships_)
-    assert sum(n.startswith("group_") for n in table.column_names) == len(method.groups_)
+    assert sum(n.startswith("group_") and n[6:].isdigit() for n in table.column_names) == len(
+        method.groups_
+    )
     count, dim = method.embedding_.shape
     assert (tmp_path / "out.word2vec").read_text().startswith(f"{count} {dim}\n")
     command("report", place)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,8 +20,6 @@ from graphham.results.formats import FORMATS, format_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from graphham.results.result import FitResult
 
 RunArgument = Annotated[
     str, typer.Argument(metavar="RUN", help="A finished run folder: the --out of an earlier fit.")
@@ -58,6 +56,8 @@ def embed(
 
     from graphham.cli.fit import read_and_report
     from graphham.methods.registry import load_method
+    from graphham.results.node_columns import node_columns
+    from graphham.results.run_folder import Run
     from graphham.system.atomic import creating
     from graphham.system.console import Screen
 
@@ -65,59 +65,21 @@ def embed(
     method = load_method(run)
     nodes = read_and_report(screen, graph, options)
     found = method.read(nodes)
-    table = embedding_table(found, is_flat=form == "csv")
+    opened = Run.open(run)
+    names = opened.hierarchy.names if opened.has_groups else ()
+    table = node_columns(found, names, is_flat=form == "csv")
     if with_map:
         import pyarrow as pa
 
         from graphham.results.projection import place_on_map
-        from graphham.results.run_folder import Run
 
-        places = place_on_map(Run.open(run), found.embedding)
+        places = place_on_map(opened, found.embedding)
         for column, name in enumerate(("map_x", "map_y")):
             table = table.append_column(name, pa.array(places[:, column].copy()))
     with creating(path) as temporary:
         _write(table, temporary, form)
     what = "vectors and memberships" if found.memberships else "vectors"
     screen.say("Wrote", f"{path}: {what} of {found.num_nodes:,} nodes")
-
-
-def embedding_table(found: FitResult, is_flat: bool) -> pa.Table:
-    """Lay out ids, vectors and, where there are any, groups and memberships, one row per node.
-
-    Args:
-        found: What the model says about the nodes.
-        is_flat: One number per column, as CSV needs it, instead of lists.
-    """
-    import pyarrow as pa
-
-    from graphham.results.result_table import labels_to_arrow, rows_to_lists
-
-    columns: dict[str, Any] = {"id": found.ids.to_arrow()}
-
-    def add(name: str, matrix: Any) -> None:
-        if is_flat:
-            columns.update({f"{name}_{i}": pa.array(c) for i, c in enumerate(matrix.T.copy())})
-        else:
-            columns[name] = rows_to_lists(matrix)
-
-    add("dim" if is_flat else "embedding", found.embedding)
-    for level, codes in enumerate(found.groups, 1):
-        columns[f"group_{level}"] = pa.array(codes)
-        for member in found.memberships[level - 1 : level]:
-            add(f"membership_{level}", member)
-    if found.memberships:
-        columns["concentration"] = pa.array(found.concentration)
-    if found.prediction is not None:
-        values = labels_to_arrow(found.prediction)
-        if is_flat and found.prediction.is_multi:
-            values = pa.array(
-                [None if v is None else ";".join(map(str, v)) for v in values.to_pylist()],
-                pa.string(),
-            )
-        columns["prediction"] = values
-    if found.confidence is not None:
-        columns["confidence"] = pa.array(found.confidence)
-    return pa.table(columns)
 
 
 def _write(table: pa.Table, path: Path, form: str) -> None:

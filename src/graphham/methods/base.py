@@ -20,7 +20,6 @@ from graphham.methods.fit_request import FitRequest, Rows
 from graphham.methods.fitted_model import FittedModel
 from graphham.methods.link_cosines import cosines
 from graphham.methods.parameters import keyword_settings
-from graphham.methods.scikit import taken
 from graphham.results.result import FitResult, Floats, predicted, refuse_not_finite
 from graphham.results.run_folder import Run
 from graphham.results.run_places import check_place
@@ -142,7 +141,7 @@ class Method(FittedModel):
         whole, rows = as_nodes(graph)
         nodes = whole if rows is None else whole[rows]  # read once, whatever it is
         fitted = self.fit(nodes, y, **fit_params)
-        return fitted._shown_as(fitted.result_ if rows is None else taken(fitted.result_, rows))
+        return fitted._shown_as(fitted.result_ if rows is None else fitted.result_.take(rows))
 
     def _fit(self, request: FitRequest) -> None:
         """Do the work: set ``embedding_`` and whatever else the task asks for."""

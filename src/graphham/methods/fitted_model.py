@@ -13,7 +13,7 @@ from graphham.datasets.open_source import as_graph, as_nodes
 from graphham.errors import InputError
 from graphham.graph.graph import Graph
 from graphham.graph.ids import NodeIds
-from graphham.methods.scikit import ScikitConventions, share_right, taken
+from graphham.methods.scikit import ScikitConventions, share_right
 from graphham.results.describe import boundary_table, groups_table
 from graphham.results.hierarchy import Hierarchy
 from graphham.results.result import FitResult, Floats
@@ -103,7 +103,7 @@ class FittedModel(ScikitConventions):
         self._check_fitted()
         whole, rows = as_nodes(graph)
         result = self.result_ if whole is self._source else self._transform(whole.validate())
-        return result if rows is None else taken(result, rows)
+        return result if rows is None else result.take(rows)
 
     def _transform(self, graph: Graph) -> FitResult:
         vectors = self._place(graph)

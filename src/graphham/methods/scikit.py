@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -109,29 +108,6 @@ class ScikitConventions(Parameters):
 
             return pl.DataFrame(vectors, schema=self.get_feature_names_out().tolist())
         return vectors
-
-
-def taken(result: FitResult, rows: npt.NDArray[np.int64]) -> FitResult:
-    """Return what a result says about some rows, in that order; the tree stays that of all."""
-
-    def some(values: Any) -> Any:
-        return None if values is None else values[rows]
-
-    return replace(
-        result,
-        ids=result.ids.take(rows),
-        embedding=np.asarray(result.embedding)[rows],
-        memberships=[some(values) for values in result.memberships],
-        groups=[some(values) for values in result.groups],
-        evidence=[some(values) for values in result.evidence],
-        concentration=some(result.concentration) if result.memberships else result.concentration,
-        labels=None if result.labels is None else result.labels.take(rows),
-        prediction=None if result.prediction is None else result.prediction.take(rows),
-        confidence=some(result.confidence),
-        attention_gap=(
-            None if result.attention_gap is None else [some(gap) for gap in result.attention_gap]
-        ),
-    )
 
 
 def share_right(said: Sequence[Any], truth: Sequence[Any]) -> float:
