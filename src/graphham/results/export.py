@@ -277,7 +277,8 @@ def pyg_arrays(run: Run, graph: Graph | None = None) -> dict[str, npt.NDArray[An
     ``edge_index`` (both directions of an undirected edge), ``edge_weight``; ``x``, or for large
     sparse features ``x_data, x_indices, x_indptr, x_shape``; ``y`` (-1 unknown; 0/1 rows if
     multi-label), ``prediction`` and ``confidence``; ``embedding``, ``group_l``, ``membership_l``,
-    ``concentration``; ``NAME_mask`` per split; ``ids`` for integer ids, ``ids_utf8`` and ``ids_offsets`` for text. From the file::
+    ``concentration``; ``NAME_mask`` per split; ``ids`` for integer ids, ``ids_utf8`` and
+    ``ids_offsets`` for text. From the file::
 
         z = {k: torch.from_numpy(v) for k, v in np.load("run.npz").items()}
         data = Data(**{k: v for k, v in z.items() if not k.startswith("ids")})
