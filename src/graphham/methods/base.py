@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Mapping
+from contextlib import nullcontext
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -24,6 +25,7 @@ from graphham.results.result import FitResult, Floats, predicted, refuse_not_fin
 from graphham.results.run_folder import Run
 from graphham.results.run_places import check_place
 from graphham.results.run_writer import graph_facts
+from graphham.system.console import FitBar
 from graphham.system.peak_memory import peak_memory
 from graphham.version import __version__
 
@@ -72,6 +74,7 @@ class Method(FittedModel):
         train_rows: Any = None,
         validation_rows: Any = None,
         listener: Listener | None = None,
+        verbose: bool | None = None,
     ) -> Self:
         """Fit to a graph and forget any earlier fit.
 
@@ -87,7 +90,9 @@ class Method(FittedModel):
             train_rows: Rows whose labels may be trained on; all known ones when not given.
             validation_rows: Rows whose labels decide early stopping and settings; a tenth of the
                 training rows when not given.
-            listener: Who hears about progress.
+            listener: Who hears about progress, in place of the bar.
+            verbose: Whether to show a bar (lines, where none can be drawn); in terminals and
+                notebooks when not given.
 
         Raises:
             InputError: The graph, the task and the rows do not fit together.
@@ -99,12 +104,15 @@ class Method(FittedModel):
             given = as_graph(whole, features=features, labels=y)
         else:
             given = labels_at(as_graph(whole, features=features), rows, y)
-        request = FitRequest.checked(given, asked, train_rows, validation_rows, listener)
+        # Somebody always listens: a fit inside this one would else draw a bar of its own.
+        bar = FitBar.wanted(verbose) if listener is None else None
+        request = FitRequest.checked(given, asked, train_rows, validation_rows, listener or bar)
         self.class_scores_, self.validation_, self.levels_ = None, None, None
         self.classes_ = () if request.graph.labels is None else request.graph.labels.classes
         self.history_ = []
         self._folder, self._status = None, "complete"
-        self._fit(request)
+        with bar or nullcontext():
+            self._fit(request)
         self._finish(request, time.perf_counter() - began)
         self._source = whole if features is None else None
         return self
