@@ -15,7 +15,6 @@ from graphham.cli.processes import is_member, leave
 app = typer.Typer(
     name="graphham",
     rich_markup_mode="rich",
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,14 +40,23 @@ def embed(
         bool,
         typer.Option("--map", help="Add map_x and map_y: each node's place on the run's map."),
     ] = False,
+    new_only: Annotated[
+        bool,
+        typer.Option(
+            "--new-only",
+            help="GRAPH and --features hold new nodes alone, linked to ids of the run: they are "
+            "joined to the run's graph, and only they are written.",
+        ),
+    ] = False,
 ) -> None:
     """Give vectors and memberships to the nodes of any graph, without refitting.
 
     The nodes need not have been seen in training; they need the same features. Methods without
     memberships give vectors only, and where a method cannot place new nodes it says so.
 
-    Example:
+    Examples:
       graphham embed runs/cora new_edges.csv --features new_nodes.parquet --out new.parquet
+      graphham embed runs/cora links.csv --features new_nodes.csv --new-only --out new.csv
     """
     path = Path(out)
     form = format_of(path)
@@ -63,8 +73,12 @@ def embed(
 
     screen = Screen()
     method = load_method(run)
-    nodes = read_and_report(screen, graph, options)
-    found = method.read(nodes)
+    if new_only:
+        # The table describes new nodes, so it is read once these are known.
+        links = read_and_report(screen, graph, replace(options, features=None, drop=None))
+        found = method.read_new(links, options.features, options.id_column)
+    else:
+        found = method.read(read_and_report(screen, graph, options))
     opened = Run.open(run)
     names = opened.hierarchy.names if opened.has_groups else ()
     table = node_columns(found, names, is_flat=form == "csv")

@@ -13,6 +13,8 @@ from graphham.datasets.open_source import as_graph, as_nodes
 from graphham.errors import InputError
 from graphham.graph.graph import Graph
 from graphham.graph.ids import NodeIds
+from graphham.io.joined import join_graphs
+from graphham.methods.alike import checked_like
 from graphham.methods.scikit import ScikitConventions, share_right
 from graphham.results.describe import boundary_table, groups_table
 from graphham.results.hierarchy import Hierarchy
@@ -102,8 +104,38 @@ class FittedModel(ScikitConventions):
         """
         self._check_fitted()
         whole, rows = as_nodes(graph)
-        result = self.result_ if whole is self._source else self._transform(whole.validate())
+        if whole is self._source:
+            result = self.result_
+        else:
+            alike = checked_like(whole, self.summary_.get("graph", {}), self._feature_names())
+            result = self._transform(alike.validate())
         return result if rows is None else result.take(rows)
+
+    def read_new(self, edges: Any, features: Any = None, id_column: str | None = None) -> FitResult:
+        """Return all that the method says about new nodes, which are linked to known ones.
+
+        The new nodes and their links are joined to the training graph, which the run holds; old
+        nodes and their features need not be given again.
+
+        Args:
+            edges: Links of the new nodes among themselves and to known ids, in any form ``fit``
+                takes.
+            features: Table of the new nodes' features, where the model was fitted with features.
+            id_column: Name of its id column; the first one if not given.
+
+        Returns:
+            As :meth:`read`, of the new nodes only.
+        """
+        known = self._need_graph("read_new")
+        joined, rows = join_graphs(known, as_graph(edges), features, id_column)
+        return self.read(joined).take(rows)
+
+    def _feature_names(self) -> list[str] | None:
+        """Return the names of the features the model was fitted on, where they are at hand."""
+        try:
+            return [str(name) for name in self.feature_names_in_]
+        except AttributeError:
+            return None
 
     def _transform(self, graph: Graph) -> FitResult:
         vectors = self._place(graph)
