@@ -19,6 +19,7 @@ from graphham.errors import InputError
 from graphham.results.formats import find_format
 from graphham.results.node_columns import flat_parts, run_columns
 from graphham.system.atomic import creating
+from graphham.system.scratch import publish, scratch_beside
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,18 +55,27 @@ def export_run(run: Run, out: str | Path, format: str, graph: Graph | None = Non
     * ``graphml``: nodes with their groups, names of groups, labels and titles, and the edges.
     * ``pyg``: a ``.npz`` file for PyTorch Geometric, see :func:`pyg_arrays`.
     * ``edges``: a Parquet table of links, see :func:`graphham.results.edge_export.write_edges`.
+    * ``graphrag``: a folder with the tables of GraphRAG, see :mod:`graphham.results.graphrag`.
 
     Args:
         run: The opened run.
         out: The file to write; it must not exist.
-        format: One of ``parquet, csv, word2vec, graphml, pyg, edges``.
-        graph: The graph of the run, for ``graphml``, ``pyg`` and ``edges``; the one the run holds
-            when not given.
+        format: One of ``parquet, csv, word2vec, graphml, pyg, edges, graphrag``.
+        graph: The graph of the run, for the last four; the one the run holds when not given.
     """
     chosen = find_format(format)
     if chosen.needs_graph:
         graph = _graph_of(run, graph, format)
     path = Path(out)
+    if chosen.is_folder:
+        with scratch_beside(path) as scratch:
+            folder = scratch / "export"
+            folder.mkdir()
+            notes = chosen.writer()(run, folder, graph)
+            if path.exists():
+                raise InputError(f"{path} exists already; give another name")
+            publish(folder, path)
+        return Export(path, format, tuple(notes))
     with creating(path) as temporary:
         notes = chosen.writer()(run, temporary, graph)
     return Export(path, format, tuple(notes))
