@@ -150,6 +150,56 @@ def compare(
         screen.say("Wrote", str(write_moved(by_vectors.moved_table(), Path(out))))
 
 
+def neighbors(
+    run: RunArgument,
+    node: Annotated[str, typer.Argument(metavar="ID", help="The id of a node, as you wrote it.")],
+    inside: Annotated[
+        str | None,
+        typer.Option(
+            "--inside",
+            metavar="GROUP",
+            help="Only members of this group: LEVEL-GROUP, such as 2-5, or its name.",
+        ),
+    ] = None,
+    count: Annotated[int, typer.Option("--count", min=1, help="How many to show.")] = 10,
+    out: Annotated[
+        str | None,
+        typer.Option("--out", metavar="FILE", help="Also write them: .csv or .parquet."),
+    ] = None,
+) -> None:
+    """List the nodes most like one node, in the whole graph or inside one group.
+
+    Examples:
+      graphham neighbors runs/cora 31336
+      graphham neighbors runs/cora 31336 --inside 2-5 --count 20
+    """
+    from graphham.cli.options import refuse_existing
+    from graphham.results.run_folder import Run
+    from graphham.system.console import Screen
+
+    if out is not None:
+        refuse_existing(Path(out), "give another --out or remove it first")
+    opened = Run.open(run)
+    from graphham.results.similar import similar_nodes
+
+    titles = None
+    if "title" in opened.nodes.column_names:
+        titles = opened.nodes["title"].combine_chunks()
+    tree = opened.hierarchy if opened.has_groups else None
+    found = similar_nodes(opened.result(), tree, node, count, inside, titles)
+    screen = Screen()
+    lines = []
+    for row in found.to_pylist():
+        groups = " < ".join(str(v) for k, v in row.items() if k.startswith("group_"))
+        title = f"  {row['title']}" if row.get("title") else ""
+        lines.append(f"{row['similarity']:.3f}  {row['id']}{title}  {groups}".rstrip())
+    screen.say("Nearest", lines or "none: the group has no other member")
+    if out is not None:
+        from graphham.report.run_comparison import write_moved
+
+        screen.say("Wrote", str(write_moved(found, Path(out))))
+
+
 def _open_graph(graph: str | None) -> Graph | None:
     if graph is None:
         return None

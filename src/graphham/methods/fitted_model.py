@@ -21,6 +21,7 @@ from graphham.results.hierarchy import Hierarchy
 from graphham.results.result import FitResult, Floats
 from graphham.results.run_folder import Run
 from graphham.results.run_writer import start_run
+from graphham.results.similar import similar_nodes
 from graphham.system import hooks
 
 if TYPE_CHECKING:
@@ -224,6 +225,23 @@ class FittedModel(ScikitConventions):
         """Return the nodes least committed to one group, and the two groups each lies between."""
         self._check_fitted()
         return boundary_table(self.result_, count)
+
+    def neighbors(self, node: int | str, count: int = 10, inside: str | None = None) -> pa.Table:
+        """Return the nodes most like one node, by the cosine of their vectors; exact.
+
+        Args:
+            node: The user's own id.
+            count: How many at most.
+            inside: Only members of this group: ``LEVEL-GROUP``, such as ``2-5``, or its name.
+
+        Returns:
+            ``id``, ``similarity`` and the groups of each, the nearest first.
+        """
+        self._check_fitted()
+        tree = self.hierarchy_
+        if tree is not None and self._folder is not None and self._folder.exists():
+            tree = Run.open(self._folder).hierarchy  # with the names of the groups
+        return similar_nodes(self.result_, tree, node, count, inside)
 
     def explore(self, port: int = 0, open_browser: bool = True) -> Any:
         """Look at the fit in the browser; needs the ``view`` extra.
