@@ -202,7 +202,7 @@ def test_to_pyg_fills_a_data_object(tmp_path: Path, monkeypatch) -> None:
     np.testing.assert_array_equal(to_pyg(run, graph).x.to_dense().numpy(), data.x.numpy())
 
 
-@pytest.mark.parametrize("kind", FILES)
+@pytest.mark.parametrize("kind", FORMATS)
 def test_no_file_is_ever_replaced(tmp_path: Path, kind: str) -> None:
     run, graph = make_run(tmp_path, ids=np.arange(10))
     out = tmp_path / "mine"

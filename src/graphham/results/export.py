@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphham.errors import InputError
+from graphham.graph.store import refuse_taken
 from graphham.results.formats import find_format
 from graphham.results.node_columns import flat_parts, run_columns
 from graphham.system.atomic import creating
@@ -68,12 +69,12 @@ def export_run(run: Run, out: str | Path, format: str, graph: Graph | None = Non
         graph = _graph_of(run, graph, format)
     path = Path(out)
     if chosen.is_folder:
+        refuse_taken(path, overwrite=False)
         with scratch_beside(path) as scratch:
             folder = scratch / "export"
             folder.mkdir()
             notes = chosen.writer()(run, folder, graph)
-            if path.exists():
-                raise InputError(f"{path} exists already; give another name")
+            refuse_taken(path, overwrite=False)
             publish(folder, path)
         return Export(path, format, tuple(notes))
     with creating(path) as temporary:
