@@ -7,8 +7,13 @@ import builtins
 import os
 from typing import Any
 
+import pytest
+
 MODULES = frozenset({"resource", "fcntl"})
 FUNCTIONS = ("sysconf", "pwrite", "memfd_create")
+needs_locks = pytest.mark.skipif(
+    bool(os.environ.get("GRAPHHAM_TEST_AS_WINDOWS")), reason="nothing here can lock a file"
+)
 
 
 def hide() -> None:
