@@ -33,7 +33,7 @@ SMALL = {"groups": (6, 2), "dim": 16, "epochs": 3}
 
 
 def classifier() -> gh.GraphHAM:
-    return gh.GraphHAM(**SMALL, task="classify", settings={"model.opinions": False})
+    return gh.GraphHAM(**SMALL, task="classify")
 
 
 def test_a_pipeline_fits_some_nodes_and_predicts_others() -> None:

@@ -236,7 +236,7 @@ def _graphml_columns(run: Run) -> list[tuple[str, str, Any]]:
         values = run.nodes.column(name)
         kind = "long" if pa.types.is_integer(values.type) else "string"
         columns.append((name, kind, _xml_text(text(values))))
-    numbers = _present(run, "concentration", "confidence")
+    numbers = _present(run, "concentration", "between", "evidence", "confidence")
     return columns + [(name, "double", text(run.nodes.column(name))) for name in numbers]
 
 

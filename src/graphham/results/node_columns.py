@@ -26,8 +26,8 @@ def node_columns(
 
     ``id``; ``title`` where there are titles; the vector; per level ``group_l``, ``group_l_name``,
     ``strength_l`` (membership in that group) and ``membership_l`` (in all of them);
-    ``concentration``; ``label``; ``prediction`` and ``confidence`` after classification. What a
-    method does not have is left out.
+    ``concentration``, ``between`` and ``evidence``; ``label``; ``prediction`` and ``confidence``
+    after classification. What a method does not have is left out.
 
     Args:
         found: What the fit says about the nodes.
@@ -59,8 +59,10 @@ def node_columns(
             strength = np.take_along_axis(member, codes[:, None].astype(np.int64), 1)[:, 0]
             columns[f"strength_{level}"] = pa.array(np.asarray(strength, dtype=np.float32))
             add(f"membership_{level}", member, f"membership_{level}")
-    if found.memberships:
-        columns["concentration"] = pa.array(found.concentration.astype(np.float32))
+    for name in ("concentration", "between", "evidence"):
+        values = getattr(found, name)
+        if len(values):
+            columns[name] = pa.array(values.astype(np.float32))
     for name, labels in (("label", found.labels), ("prediction", found.prediction)):
         if labels is not None:
             values = labels_to_arrow(labels)

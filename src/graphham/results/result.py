@@ -130,7 +130,7 @@ class FitResult:
         """Return what is said about some rows, in that order; parents stay those of all."""
 
         def some(values: Any) -> Any:
-            return None if values is None else values[rows]
+            return values if values is None or not len(values) else values[rows]
 
         gaps = self.attention_gap
         return replace(
@@ -139,8 +139,9 @@ class FitResult:
             embedding=np.asarray(self.embedding)[rows],
             memberships=[some(values) for values in self.memberships],
             groups=[some(values) for values in self.groups],
-            evidence=[some(values) for values in self.evidence],
-            concentration=some(self.concentration) if self.memberships else self.concentration,
+            concentration=some(self.concentration),
+            between=some(self.between),
+            evidence=some(self.evidence),
             labels=None if self.labels is None else self.labels.take(rows),
             prediction=None if self.prediction is None else self.prediction.take(rows),
             confidence=some(self.confidence),
