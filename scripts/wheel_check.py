@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import importlib.util
 import json
 import os
 import shutil
@@ -37,6 +38,7 @@ def main() -> None:
         began = time.perf_counter()
         wheel = build(folder)
         check_contents(wheel)
+        check_metadata(wheel)
         built = time.perf_counter()
         how = install(wheel, fresh)
         installed = time.perf_counter()
@@ -67,6 +69,15 @@ def check_contents(wheel: Path) -> None:
     }
     if missing := sorted(wanted - packed):
         sys.exit(f"wheel-check: the wheel lacks {', '.join(missing[:5])} ({len(missing)} in all)")
+
+
+def check_metadata(wheel: Path) -> None:
+    """Have the tools of package indexes look at the wheel, where they are installed."""
+    for module, arguments in (("twine", ["check", "--strict"]), ("check_wheel_contents", [])):
+        if importlib.util.find_spec(module) is None:
+            print(f"wheel-check: {module} is not installed, so it was not asked")
+            continue
+        run([sys.executable, "-m", module, *arguments, str(wheel)], ROOT)
 
 
 def install(wheel: Path, fresh: bool) -> str:

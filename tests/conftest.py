@@ -7,6 +7,11 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+if os.environ.get("GRAPHHAM_TEST_AS_WINDOWS"):
+    from tests.other_systems import hide
+
+    hide()
+
 # The first torch or numba call is slower than hypothesis' default deadline; derandomize keeps CI
 # repeatable.
 settings.register_profile("graphham", deadline=None, derandomize=True)

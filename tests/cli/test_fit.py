@@ -80,10 +80,15 @@ def test_classify_predicts_in_the_users_own_words(
 ) -> None:
     seen = graphham(
         *("fit", *graph_options(planted_files), "--labels", f"{planted_files / 'nodes.csv'}:topic"),
-        *("--task", "classify", "--groups", "6,2", "--dim", "32", "--epochs", "10", "--quiet"),
+        *("--task", "classify", "--groups", "6,2", "--dim", "32", "--epochs", "10"),
     )
     assert (seen.code, seen.err) == (0, "")
     nodes = Run.open(tmp_path / "runs" / "edges").nodes
+    label, said = (np.array(nodes.column(n).to_pylist(), object) for n in ("label", "prediction"))
+    known = label != None  # noqa: E711 - element by element
+    right = np.mean(label[known] == said[known])
+    assert "on the validation nodes" in seen.out
+    assert f"accuracy {right:.1%} on all {known.sum():,} labelled nodes" in seen.out
     assert set(nodes.column("prediction").to_pylist()) <= {"topic 0", "topic 1"}
     assert len(nodes.column("confidence")) == 240
 

@@ -102,3 +102,26 @@ def test_the_command_adds_isolated_nodes(tmp_path: Path, prefix: str) -> None:
     assert found.num_nodes == 5
     assert found.features is not None
     assert [int(str(i)[-1]) for i in found.ids.tolist()] == found.features[:, 0].tolist()
+
+
+def test_a_store_does_not_hand_the_label_to_the_model(tmp_path: Path) -> None:
+    """Ingest with a table, fit with a label column of it: random labels stay unpredictable."""
+    from graphham.cli.main import main
+    from graphham.results.run_folder import Run
+
+    rng = np.random.default_rng(0)
+    ends = rng.integers(0, 60, (2, 200))
+    (tmp_path / "e.csv").write_text("".join(f"{a},{b}\n" for a, b in ends.T if a != b))
+    ids = np.unique(ends[:, ends[0] != ends[1]])
+    table = pa.table(
+        {"id": ids, "x": rng.normal(size=len(ids)), "topic": rng.integers(0, 2, len(ids))}
+    )
+    nodes = tmp_path / "n.parquet"
+    pq.write_table(table, nodes)
+    store, run = str(tmp_path / "store"), str(tmp_path / "run")
+    assert main(["ingest", str(tmp_path / "e.csv"), "--features", str(nodes), "--out", store]) == 0
+    fit = ["fit", store, "--labels", f"{nodes}:topic", "--method", "logreg"]
+    assert main([*fit, "--task", "classify", "--out", run]) == 0
+    opened = Run.open(run)
+    assert opened.summary["graph"]["features"] == 1
+    assert opened.summary["training"]["validation"] < 0.95

@@ -46,7 +46,18 @@ def test_compare_writes_a_page_or_a_table(graphham: Graphham, runs: Path, tmp_pa
     seen = graphham("compare", *pair, "--out", "page.html")
     assert (seen.code, seen.err) == (0, "")
     assert "240 nodes in both runs" in seen.out
-    assert "adjusted Rand index" in (tmp_path / "page.html").read_text("utf-8")
+    page = (tmp_path / "page.html").read_text("utf-8")
+    assert "adjusted Rand index" in page
+    for level in (1, 2):  # all levels that both have, each with its own flow
+        assert f"level {level}: " in seen.out
+        assert f'data-figure="flow{level}"' in page
+    before = contents(tmp_path)
+    seen = graphham("compare", *pair)
+    assert seen.code == 0
+    assert "level 2: " in seen.out
+    assert contents(tmp_path) == before  # nothing is written unless asked for
+    assert graphham("compare", *pair, "--out", "all.csv").code == 0
+    assert set(csv.read_csv(tmp_path / "all.csv")["level"].to_pylist()) <= {1, 2}
     seen = graphham("compare", *pair, "--level", "2", "--out", "moved.parquet")
     assert seen.code == 0
     moved = pq.read_table(tmp_path / "moved.parquet")

@@ -1,5 +1,8 @@
 """Starting is cheap: no numeric library is loaded before a command needs it."""
 
+import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -67,3 +70,15 @@ def test_every_command_has_an_example(graphham: Graphham) -> None:
         assert seen.code == 0
         assert "Example" in seen.out
         assert f"graphham {' '.join(name)}" in seen.out.partition("Example")[2]
+
+
+def test_the_shell_can_complete_commands() -> None:
+    """What the installed bash function asks of the program, as it asks it."""
+    asked = {"_GRAPHHAM_COMPLETE": "complete_bash", "COMP_WORDS": "graphham ex", "COMP_CWORD": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", "from graphham.cli.main import app; app(prog_name='graphham')"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **asked},
+    )
+    assert done.stdout.split() == ["explore", "export"]

@@ -158,7 +158,7 @@ def fit_and_place_others() -> Arrays:
     others = gh.planted_hierarchy(
         (2, 3), 90, mean_degree=8, words=40, word_on=0.3, word_off=0.02, seed=6
     )
-    return result_arrays(loaded.transform(others.graph))
+    return result_arrays(loaded.read(others.graph))
 
 
 class KilledError(BaseException):

@@ -49,13 +49,17 @@ def test_every_command_serves_a_run_of_every_method(
     assert f"method {name}," in shown
     assert ("Tree" in shown) == run.has_groups
     for form in FORMATS:
+        if form == "graphrag" and not run.has_groups:
+            continue  # communities are groups
         command("export", place, "--format", form, "--out", str(tmp_path / f"out.{form}"))
     table = pq.read_table(tmp_path / "out.parquet")
     np.testing.assert_array_equal(
         np.array(table["embedding"].to_pylist(), dtype=np.float32), method.embedding_
     )
     assert ("concentration" in table.column_names) == bool(method.memberships_)
-    assert sum(n.startswith("group_") for n in table.column_names) == len(method.groups_)
+    assert sum(n.startswith("group_") and n[6:].isdigit() for n in table.column_names) == len(
+        method.groups_
+    )
     count, dim = method.embedding_.shape
     assert (tmp_path / "out.word2vec").read_text().startswith(f"{count} {dim}\n")
     command("report", place)
@@ -72,7 +76,7 @@ def test_every_command_serves_a_run_of_every_method(
         placed = pq.read_table(tmp_path / "again.parquet")
         vectors = np.array(placed["embedding"].to_pylist(), dtype=np.float32)
         np.testing.assert_array_equal(vectors, method.embedding_)
-        np.testing.assert_array_equal(loaded.transform(planted()).embedding, method.embedding_)
+        np.testing.assert_array_equal(loaded.transform(planted()), method.embedding_)
     else:
         with pytest.raises(InputError, match="cannot place"):
             loaded.transform(planted())

@@ -13,6 +13,7 @@ from graphham.errors import InputError
 from graphham.evaluate.cells import Cell, CellStore, read_record
 from graphham.evaluate.running import run_cells
 from graphham.system.console import Screen
+from tests.other_systems import needs_locks
 
 QUIET = Screen(quiet=True)
 
@@ -39,6 +40,7 @@ def test_keys_tell_different_cells_apart() -> None:
     assert ".." not in Cell("classify", "../../x y", "folds", "m").key
 
 
+@needs_locks
 def test_a_claim_keeps_others_out_until_its_process_dies(tmp_path: Path) -> None:
     code = (
         "import sys, time\n"

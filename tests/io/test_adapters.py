@@ -180,3 +180,105 @@ def test_to_pyg_carries_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     assert back.labels.values() == graph.labels.values()
     assert {k: v.tolist() for k, v in back.splits.items()} == {"train": [0, 3], "test": [2]}
     assert data.node_id == [0, 1, 2, 3]
+
+
+class _Elements(dict[str, list[object]]):
+    """Vertices or edges of igraph: attributes by name."""
+
+    def attributes(self) -> list[str]:
+        return list(self)
+
+
+class IgraphLike:
+    """What the converter uses of igraph's Graph; the library is GPL and no dependency."""
+
+    def __init__(self, edges: list[tuple[int, int]], count: int, directed: bool = False) -> None:
+        self._edges, self._count, self._directed = edges, count, directed
+        self.vs, self.es = _Elements(), _Elements()
+
+    def vcount(self) -> int:
+        return self._count
+
+    def get_edgelist(self) -> list[tuple[int, int]]:
+        return self._edges
+
+    def is_directed(self) -> bool:
+        return self._directed
+
+
+def test_igraph_with_names_weights_and_what_is_not_read() -> None:
+    given = IgraphLike([(0, 1), (2, 1)], 4)
+    assert as_graph(given).ids.tolist() == [0, 1, 2, 3]
+    given.vs["name"] = ["ann", "bob", "cy", "dee"]
+    given.vs["age"] = [1, 2, 3, 4]
+    given.es["weight"] = [2.0, None]
+    given.es["since"] = [1, 2]
+    graph = as_graph(given)
+    assert pairs(graph) == {("ann", "bob"), ("bob", "cy")}
+    assert graph.num_nodes == 4
+    assert graph.weights is not None
+    assert graph.weights.tolist() == [2, 2, 1, 1]
+    assert graph.report is not None
+    told = " ".join(graph.report.notes)
+    assert "igraph graph's nodes were not read: age" in told
+    assert "igraph graph's edges were not read: since" in told
+    assert as_graph(IgraphLike([(1, 0)], 2, directed=True)).directed
+
+
+def test_attributes_of_networkx_and_pyg_that_are_dropped_are_said() -> None:
+    made = nx.Graph()
+    made.add_node("a", colour="red")
+    made.add_edge("a", "b", weight=2.0, kind="x")
+    report = as_graph(made).report
+    assert report is not None
+    told = " ".join(report.notes)
+    assert "nodes were not read: colour" in told
+    assert "edges were not read: kind" in told
+    report = as_graph(pyg_like(edge_attr=np.zeros((2, 3)), pos=np.zeros((3, 2)))).report
+    assert report is not None
+    told = " ".join(report.notes)
+    assert "PyG data were not read" in told
+    assert "edge_attr" in told
+    assert "pos" in told
+    assert as_graph(nx.path_graph(3)).report.notes == ()  # type: ignore[union-attr]
+
+
+class HeteroLike(dict[object, SimpleNamespace]):
+    """What the converter uses of PyG's HeteroData."""
+
+    @property
+    def edge_types(self) -> list[object]:
+        return [key for key in self if isinstance(key, tuple)]
+
+    @property
+    def node_types(self) -> list[object]:
+        return [key for key in self if not isinstance(key, tuple)]
+
+
+def test_one_edge_type_of_hetero_data_is_chosen() -> None:
+    cites, writes = ("paper", "cites", "paper"), ("author", "writes", "paper")
+    data = HeteroLike(
+        {
+            "paper": SimpleNamespace(x=np.eye(3), y=np.array([0, 1, 0]), num_nodes=3),
+            "author": SimpleNamespace(num_nodes=2),
+            cites: SimpleNamespace(edge_index=np.array([[0, 1], [1, 2]])),
+            writes: SimpleNamespace(edge_index=np.array([[0, 1, 1], [2, 0, 2]])),
+        }
+    )
+    with pytest.raises(InputError, match=r"'cites'.*'writes'.*edge_type="):
+        as_graph(data)
+    papers = as_graph(data, edge_type=cites)
+    assert pairs(papers) == {(0, 1), (1, 2)}
+    assert papers.num_features == 3
+    assert papers.labels is not None
+    both = as_graph(data, edge_type="writes")
+    assert both.ids.tolist() == ["author/0", "author/1", "paper/0", "paper/1", "paper/2"]
+    assert pairs(both) == {
+        ("author/0", "paper/2"),
+        ("author/1", "paper/0"),
+        ("author/1", "paper/2"),
+    }
+    assert both.report is not None
+    assert "features were not read" in " ".join(both.report.notes)
+    data["author"].x = np.ones((2, 3))
+    assert as_graph(data, edge_type="writes").num_features == 3

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from graphham.errors import InputError
 from graphham.graph.graph import build_graph
 from graphham.graph.ids import NodeIds
-from graphham.io import attach_features, attach_labels, write_edges
+from graphham.io import attach_features, attach_labels, read_graph, write_edges
 from tests.io.edge_files import read_both
 
 GRAPH = build_graph(np.array([0, 1]), np.array([1, 2]), 3, ids=NodeIds(["a", "b", "c"]))
@@ -51,6 +51,8 @@ def attempt(file: Path) -> None:
         lambda: read_both(file, weight="w"),
         lambda: attach_features(GRAPH, file),
         lambda: attach_features(GRAPH, file, isolated=True),
+        lambda: attach_features(GRAPH, file, skip_bad_rows=True, fill_missing="mean"),
+        lambda: read_graph(file, skip_bad_rows=True),
         lambda: attach_labels(GRAPH, file),
         lambda: attach_labels(GRAPH, f"{file}:label", isolated=True),
     ]
@@ -62,7 +64,9 @@ def attempt(file: Path) -> None:
             said.append(str(error))
     for message in said:
         assert message
-        assert "\n" not in message
+        # One sentence per fault; a file of many faults is told in a screenful.
+        assert len(message.split("\n")) <= 24
+        assert all(line.strip() for line in message.split("\n"))
 
 
 @settings(max_examples=300)

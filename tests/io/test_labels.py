@@ -61,8 +61,10 @@ def test_a_label_is_never_a_feature_of_the_same_file(
 
 def test_a_label_of_another_file_or_frame_leaves_the_features_alone() -> None:
     frame = pl.DataFrame({"id": ["a", "b", "c"], "v": [1, 2, 3], "topic": [0, 1, 0]})
-    graph = as_graph(ABC, features=frame, labels=(frame.clone(), "topic"))
+    other = frame.with_columns(topic=pl.Series([1, 1, 0]))
+    graph = as_graph(ABC, features=frame, labels=(other, "topic"))
     assert graph.feature_names == ["v", "topic"]
+    assert as_graph(ABC, features=frame, labels=(frame.clone(), "topic")).feature_names == ["v"]
     assert as_graph(ABC, features=frame, labels=(frame, "topic")).feature_names == ["v"]
     assert as_graph(ABC, features=frame, labels=["x", None, "y"]).num_features == 2
 

@@ -103,3 +103,16 @@ def test_a_place_that_is_taken_is_refused_before_the_work(tmp_path: Path) -> Non
     run = method.fit_to_run(GRAPH, tmp_path / "run", overwrite=True)
     assert run.method == "degrees"
     assert run.config["task"] == "embed"
+
+
+def test_progress_of_a_fit_is_shown_when_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    from graphham import GraphHAM
+
+    small = {"groups": (4, 2), "dim": 8, "epochs": 2}
+    GraphHAM(**small).fit(GRAPH)
+    GraphHAM(**small).fit(GRAPH, verbose=False)
+    assert capsys.readouterr().out == ""
+    GraphHAM(**small).fit(GRAPH, verbose=True)
+    out = capsys.readouterr().out
+    assert "epoch 2/2" in out
+    assert "Plan" not in out

@@ -125,7 +125,7 @@ def test_a_second_fit_forgets_the_first():
 
 def test_fit_transform_and_transform_of_the_training_graph(fitted):
     np.testing.assert_array_equal(small().fit_transform(GRAPH), fitted.embedding_)
-    assert_same(fitted.transform(GRAPH), fitted.result_)
+    assert_same(fitted.read(replace(GRAPH)), fitted.result_)
 
 
 def test_numbers_from_numpy_serve_as_arguments():
@@ -152,7 +152,7 @@ def test_saving_and_loading_changes_no_bit(kind, tmp_path):
     assert isinstance(run, Run)
     loaded = GraphHAM.load(tmp_path / "run", graph)
     assert_same(loaded.result_, model.result_)
-    assert_same(loaded.transform(graph), model.result_)
+    assert_same(loaded.read(graph), model.result_)
     for name in ("groups", "dim", "task", "epochs", "preset", "seed"):
         assert getattr(loaded, name) == getattr(model, name)
     if arguments.get("task") == "classify":
@@ -194,7 +194,7 @@ def test_a_loaded_run_explains_with_the_graph_that_it_holds(tmp_path, graph):
 def test_loading_without_the_graph_and_with_another(tmp_path, fitted):
     fitted.save(tmp_path / "run")
     loaded = GraphHAM.load(tmp_path / "run")
-    assert_same(loaded.transform(GRAPH), fitted.result_)
+    assert_same(loaded.read(GRAPH), fitted.result_)
     shutil.rmtree(tmp_path / "run" / "graph")  # as in a run of a large graph
     for use in (loaded.groups_table, lambda: loaded.explain("n3"), lambda: loaded.save("x")):
         with pytest.raises(InputError, match="needs the training graph"):
@@ -259,7 +259,7 @@ def test_groups_table_and_boundary_nodes(fitted):
 
 
 def test_a_fitted_model_can_be_sent_to_another_process(fitted):
-    assert_same(pickle.loads(pickle.dumps(fitted)).transform(GRAPH), fitted.result_)
+    assert_same(pickle.loads(pickle.dumps(fitted)).read(GRAPH), fitted.result_)
 
 
 def test_the_package_offers_it():

@@ -25,6 +25,8 @@ from graphham.results.formats import FORMATS
 from graphham.results.run_writer import Run, start_run
 from tests.outputs import HOSTILE, make_graph, make_result
 
+FILES = [name for name, form in FORMATS.items() if not form.is_folder]
+
 
 def make_run(folder: Path, ids=HOSTILE, **parts) -> tuple[Run, Graph]:
     kind = parts.pop("labels", "text")
@@ -38,7 +40,7 @@ def test_parquet_carries_everything(tmp_path: Path) -> None:
     made = export_run(run, tmp_path / "x.parquet", "parquet")
     assert made.notes == ()
     table = pq.read_table(made.path)
-    assert table.column_names == ["id", "embedding", "group_1", "group_2", "concentration"]
+    assert table.column_names[:5] == ["id", "embedding", "group_1", "group_1_name", "strength_1"]
     assert table.column("id").to_pylist() == HOSTILE
     np.testing.assert_array_equal(np.array(table.column("embedding").to_pylist()), run.embedding)
     assert pl.read_parquet(made.path)["group_1"].to_list() == table.column("group_1").to_pylist()
@@ -49,7 +51,7 @@ def test_csv_can_be_read_by_other_tools(tmp_path: Path) -> None:
     path = export_run(run, tmp_path / "x.csv", "csv").path
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.reader(file))
-    assert rows[0] == ["id", *(f"dim_{i}" for i in range(8)), "group_1", "group_2"]
+    assert rows[0][:10] == ["id", *(f"dim_{i}" for i in range(8)), "group_1"]
     assert [r[0] for r in rows[1:]] == HOSTILE
     vectors = np.array([r[1:9] for r in rows[1:]], dtype=np.float32)
     np.testing.assert_array_equal(vectors, run.embedding)
@@ -253,8 +255,30 @@ def test_what_cannot_be_exported_is_said(tmp_path: Path) -> None:
 
 def test_chunks_join_without_a_seam(tmp_path: Path, monkeypatch) -> None:
     run, graph = make_run(tmp_path, ids=np.arange(50) * 3)
-    whole = {k: export_run(run, tmp_path / f"a.{k}", k, graph).path.read_bytes() for k in FORMATS}
+    whole = {k: export_run(run, tmp_path / f"a.{k}", k, graph).path.read_bytes() for k in FILES}
     monkeypatch.setattr("graphham.results.export._CHUNK", 7)
     for kind in ("csv", "word2vec", "graphml"):
         assert export_run(run, tmp_path / f"b.{kind}", kind, graph).path.read_bytes() == whole[kind]
     assert io.BytesIO(whole["csv"]).readline().startswith(b'"id","dim_0"')
+
+
+def test_the_two_lines_of_the_docs_load_a_pyg_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Run the loader that the page shows, on a stand-in where PyG is not installed."""
+    import torch
+
+    page = Path(__file__).parents[2] / "docs" / "howto" / "export.md"
+    code = page.read_text("utf-8").split("```python\n")[1].split("```")[0]
+    assert len(code.strip().splitlines()) == 2
+    run, graph = make_run(tmp_path, labels="numbers")
+    export_run(run, tmp_path / "cora.npz", "pyg", graph)
+    monkeypatch.chdir(tmp_path)
+    stand_in = types.SimpleNamespace(data=types.SimpleNamespace(Data=types.SimpleNamespace))
+    names = {"torch": torch, "numpy": np, "torch_geometric": stand_in}
+    exec(code, names)
+    data = names["data"]
+    np.testing.assert_array_equal(data.embedding, run.embedding)
+    assert data.edge_index.shape == (2, graph.num_stored)
+    assert data.prediction.dtype == torch.int64
+    assert not any(name.startswith("ids") for name in vars(data))

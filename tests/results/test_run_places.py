@@ -12,6 +12,7 @@ from graphham.errors import InputError
 from graphham.results import run_places
 from graphham.results.run_writer import Run, resume_run, start_run
 from graphham.system.exchange import exchange
+from tests.other_systems import needs_locks
 from tests.reference.processes import kill_when_ready
 from tests.results.runs import CONFIG, FILES, finish, names
 
@@ -95,6 +96,7 @@ def test_a_run_that_appears_meanwhile_is_not_replaced(tmp_path: Path) -> None:
     assert names(tmp_path / "run.partial") >= FILES
 
 
+@needs_locks
 def test_two_processes_cannot_write_one_run(tmp_path: Path) -> None:
     writer = start_run(tmp_path / "run", CONFIG)
     with pytest.raises(InputError, match="another process is writing"):

@@ -6,8 +6,10 @@ import pytest
 from rich.console import Console
 
 from graphham.system.console import (
+    FitBar,
     Screen,
     TrainingProgress,
+    Unheard,
     clock,
     group_lines,
     loss_text,
@@ -124,3 +126,21 @@ def test_tree_lines_put_children_below_their_parent() -> None:
     ]
     names = [line[:48].rstrip() for line in tree_lines(rows)]
     assert names == ["fruit", "  pears", "  apples", "things", "  cars"]
+
+
+def test_a_fit_from_python_shows_a_bar_only_where_one_can_be_drawn(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert isinstance(FitBar.wanted(None), Unheard)  # pytest's output is no terminal
+    assert isinstance(FitBar.wanted(False), Unheard)
+    shown = FitBar.wanted(True)
+    assert isinstance(shown, FitBar)
+    monkeypatch.setattr(Screen, "is_live", property(lambda self: True))
+    assert isinstance(FitBar.wanted(None), FitBar)
+    assert isinstance(FitBar.wanted(False), Unheard)
+    silent = Unheard()
+    silent.on_start(3, 0)
+    silent.on_epoch(3, {"loss": 1.0})
+    silent.on_note("nothing")
+    silent.on_end("complete")
+    assert capsys.readouterr().out == ""

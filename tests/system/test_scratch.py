@@ -9,6 +9,7 @@ from graphham.graph.store import is_store, write_store
 from graphham.io import read_graph
 from graphham.system import scratch
 from graphham.system.scratch import scratch_beside
+from tests.other_systems import needs_locks
 
 
 def test_scratch_of_a_living_program_stays(tmp_path: Path) -> None:
@@ -18,6 +19,7 @@ def test_scratch_of_a_living_program_stays(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@needs_locks
 def test_a_store_moved_away_by_a_killed_program_comes_back(tmp_path: Path) -> None:
     graph = read_graph_of(tmp_path)
     write_store(graph, tmp_path / "s")

@@ -150,9 +150,8 @@ def fit_and_report(screen: Screen, method: Method, graph: Graph, out: Path, **ho
         run = method.fit_to_run(graph, out, listener=progress, ranks=ranks, **how)
     if run.has_groups:
         screen.say("Groups", group_lines(run.summary["hierarchy"]))
-    validation = run.summary["training"]["validation"]
-    if run.config.get("task") == "classify" and validation is not None:
-        screen.say("Classes", f"right on {validation:.1%} of the validation nodes")
+    if run.config.get("task") == "classify":
+        screen.say("Classes", class_lines(run))
     files = sorted({*run.summary["files"], "summary.json"})
     half = (len(files) + 1) // 2
     screen.say(
@@ -164,6 +163,22 @@ def fit_and_report(screen: Screen, method: Method, graph: Graph, out: Path, **ho
         ],
     )
     return run
+
+
+def class_lines(run: Run) -> list[str]:
+    """Say how many labels are predicted right, on nodes held out and on all that have one."""
+    from graphham.results.agreement import accuracy
+
+    found, held_out = run.result(), run.summary["training"]["validation"]
+    if found.labels is None or found.prediction is None:
+        return []
+    what = "micro-F1" if found.labels.is_multi else "accuracy"
+    lines = [] if held_out is None else [f"{what} {held_out:.1%} on the validation nodes"]
+    whole = accuracy(found.labels, found.prediction)
+    if whole is not None:
+        count = int(found.labels.known.sum())
+        lines.append(f"{what} {whole:.1%} on all {count:,} labelled nodes, trained on or not")
+    return lines
 
 
 def _check_place(out: Path, resume: bool, overwrite: bool, given: list[Settings]) -> None:

@@ -104,7 +104,9 @@ def _write(
     from graphham.system.scratch import scratch_beside
 
     begin = time.monotonic()
-    columns = EdgeColumns(options.source, options.target, options.weight, options.directed)
+    columns = EdgeColumns(
+        options.source, options.target, options.weight, options.directed, options.skip_bad_rows
+    )
     with scratch_beside(place) as scratch:
         with IngestProgress(screen) as progress, unpacking_at_most(options.max_unpacked):
             graph = read_edges(

@@ -116,16 +116,20 @@ def compare(
     run_a: Annotated[str, typer.Argument(metavar="RUN_A", help="A finished run folder.")],
     run_b: Annotated[str, typer.Argument(metavar="RUN_B", help="Another one.")],
     out: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--out",
             metavar="FILE",
-            help="Page to write (.html), or the table of moved nodes (.csv, .parquet).",
+            help="Page to write (.html), or the table of moved nodes (.csv, .parquet); nothing is "
+            "written if not given.",
         ),
-    ] = "compare.html",
+    ] = None,
     level: Annotated[
-        int, typer.Option("--level", min=1, help="Level to match groups on (1: fine).")
-    ] = 1,
+        int | None,
+        typer.Option(
+            "--level", min=1, help="Level to match groups on (1: fine); all if not given."
+        ),
+    ] = None,
 ) -> None:
     """Show how the groups of two runs map onto each other and which nodes moved.
 
@@ -138,25 +142,80 @@ def compare(
     from graphham.results.run_folder import Run
     from graphham.system.console import Screen
 
-    refuse_existing(Path(out), "give another --out or remove it first")
+    if out is not None:
+        refuse_existing(Path(out), "give another --out or remove it first")
     screen = Screen()
     first, second = Run.open(run_a), Run.open(run_b)
     from graphham.report.run_comparison import write_comparison, write_moved
-    from graphham.results.compare import compare_runs
+    from graphham.results.compare import compare_levels, compare_runs, comparison_lines
 
     if first.has_groups and second.has_groups:
-        comparison = compare_runs(first, second, level)
-        screen.say("Compare", comparison.lines())
-        screen.say("Wrote", str(write_comparison(comparison, out)))
+        one = [] if level is None else [compare_runs(first, second, level)]
+        parts = one or compare_levels(first, second)
+        screen.say("Compare", comparison_lines(parts))
+        if out is not None:
+            screen.say("Wrote", str(write_comparison(parts, out)))
         return
     from graphham.results.compare_vectors import compare_vectors
 
     by_vectors = compare_vectors(first, second)
     screen.say("Compare", by_vectors.lines())
+    if out is None:
+        return
     if Path(out).suffix.lower() in (".html", ".htm"):
         screen.say("Page", "none without groups; --out FILE.csv lists whose neighbours changed")
     else:
         screen.say("Wrote", str(write_moved(by_vectors.moved_table(), Path(out))))
+
+
+def neighbors(
+    run: RunArgument,
+    node: Annotated[str, typer.Argument(metavar="ID", help="The id of a node, as you wrote it.")],
+    inside: Annotated[
+        str | None,
+        typer.Option(
+            "--inside",
+            metavar="GROUP",
+            help="Only members of this group: LEVEL-GROUP, such as 2-5, or its name.",
+        ),
+    ] = None,
+    count: Annotated[int, typer.Option("--count", min=1, help="How many to show.")] = 10,
+    out: Annotated[
+        str | None,
+        typer.Option("--out", metavar="FILE", help="Also write them: .csv or .parquet."),
+    ] = None,
+) -> None:
+    """List the nodes most like one node, in the whole graph or inside one group.
+
+    Examples:
+      graphham neighbors runs/cora 31336
+      graphham neighbors runs/cora 31336 --inside 2-5 --count 20
+    """
+    from graphham.cli.options import refuse_existing
+    from graphham.results.run_folder import Run
+    from graphham.system.console import Screen
+
+    if out is not None:
+        refuse_existing(Path(out), "give another --out or remove it first")
+    opened = Run.open(run)
+    from graphham.results.similar import similar_nodes
+
+    titles = None
+    if "title" in opened.nodes.column_names:
+        titles = opened.nodes["title"].combine_chunks()
+    tree = opened.hierarchy if opened.has_groups else None
+    found = similar_nodes(opened.result(), tree, node, count, inside, titles)
+    screen = Screen()
+    lines = []
+    for row in found.to_pylist():
+        groups = " < ".join(str(v) for k, v in row.items() if k.startswith("group_"))
+        title = f"  {row['title']}" if row.get("title") else ""
+        lines.append(f"{row['similarity']:.3f}  {row['id']}{title}  {groups}".rstrip())
+    screen.say("Nearest", lines or "none: the group has no other member")
+    if out is not None:
+        from graphham.report.run_comparison import write_moved
+
+        screen.say("Wrote", str(write_moved(found, Path(out))))
 
 
 def _open_graph(graph: str | None) -> Graph | None:

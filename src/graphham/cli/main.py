@@ -15,7 +15,6 @@ from graphham.cli.processes import is_member, leave
 app = typer.Typer(
     name="graphham",
     rich_markup_mode="rich",
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -24,6 +23,7 @@ app.command()(fit.fit)
 app.command()(look.report)
 app.command()(look.explore)
 app.command()(look.compare)
+app.command()(look.neighbors)
 app.command()(outputs.embed)
 app.command()(outputs.export)
 app.command()(ingest.ingest)

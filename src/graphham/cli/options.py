@@ -59,8 +59,9 @@ class GraphOptions:
         _reading(
             "--features",
             "Table of an id and numeric columns, or an npz; replaces what the graph has. Text "
-            "columns, and the label column of the same file, are left out.",
-            "FILE",
+            "columns, and the label column of the same file, are left out. Named columns only: "
+            "FILE:one,two; text among them becomes one column of 0 and 1 per value.",
+            "FILE[:COLUMNS]",
         ),
     ] = None
     labels: Annotated[
@@ -70,6 +71,10 @@ class GraphOptions:
             "Table with the labels and the column that holds them; blank is unknown.",
             "FILE:COLUMN",
         ),
+    ] = None
+    drop: Annotated[
+        str | None,
+        _reading("--drop", "Columns of the feature table that are no features.", "COLUMNS"),
     ] = None
     id_column: Annotated[str | None, _reading("--id", _ID_HELP, "COLUMN")] = None
     source: Annotated[str | None, _reading("--source", _END_HELP.format("first"), "COLUMN")] = None
@@ -92,6 +97,17 @@ class GraphOptions:
     verify: Annotated[
         bool, _reading("--verify", "Compare every file of a store with its checksum first.")
     ] = False
+
+    skip_bad_rows: Annotated[
+        bool,
+        _reading("--skip-bad-rows", "Leave rows out that cannot be used; count and show them."),
+    ] = False
+    fill_missing: Annotated[
+        str | None,
+        _reading(
+            "--fill-missing", "Fill features that are missing, instead of refusing.", "mean|zero"
+        ),
+    ] = None
 
     def first_edge_option(self) -> str | None:
         """Return the first option given that only an edge file can follow."""
@@ -185,6 +201,7 @@ def open_graph(source: str, options: GraphOptions, parts: bool = False) -> Graph
         weight=options.weight,
         directed=options.directed,
         max_unpacked=options.max_unpacked,
+        skip_bad_rows=options.skip_bad_rows,
     )
     return attach_tables(graph, options)
 
@@ -206,6 +223,8 @@ def _open_part(source: str, options: GraphOptions, parts: bool) -> Graph:
 
 def attach_tables(graph: Graph, options: GraphOptions) -> Graph:
     """Attach the feature and label tables the user gave, if any."""
+    if options.drop and options.features is None:
+        raise InputError(f"--drop {options.drop} needs --features, whose columns it leaves out")
     if options.features is None and options.labels is None:
         return graph
     from graphham.io import attach_features, attach_labels
@@ -214,10 +233,19 @@ def attach_tables(graph: Graph, options: GraphOptions) -> Graph:
     with unpacking_at_most(options.max_unpacked):
         if options.features is not None:
             graph = attach_features(
-                graph, options.features, options.id_column, options.isolated, options.labels
+                graph,
+                options.features,
+                options.id_column,
+                options.isolated,
+                options.labels,
+                drop=split_names(options.drop) if options.drop else (),
+                fill_missing=options.fill_missing,
+                skip_bad_rows=options.skip_bad_rows,
             )
         if options.labels is not None:
-            graph = attach_labels(graph, options.labels, options.id_column, options.isolated)
+            graph = attach_labels(
+                graph, options.labels, options.id_column, options.isolated, options.skip_bad_rows
+            )
     return graph
 
 

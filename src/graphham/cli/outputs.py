@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,8 +21,6 @@ from graphham.results.formats import FORMATS, format_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from graphham.results.result import FitResult
 
 RunArgument = Annotated[
     str, typer.Argument(metavar="RUN", help="A finished run folder: the --out of an earlier fit.")
@@ -41,14 +40,23 @@ def embed(
         bool,
         typer.Option("--map", help="Add map_x and map_y: each node's place on the run's map."),
     ] = False,
+    new_only: Annotated[
+        bool,
+        typer.Option(
+            "--new-only",
+            help="GRAPH and --features hold new nodes alone, linked to ids of the run: they are "
+            "joined to the run's graph, and only they are written.",
+        ),
+    ] = False,
 ) -> None:
     """Give vectors and memberships to the nodes of any graph, without refitting.
 
     The nodes need not have been seen in training; they need the same features. Methods without
     memberships give vectors only, and where a method cannot place new nodes it says so.
 
-    Example:
+    Examples:
       graphham embed runs/cora new_edges.csv --features new_nodes.parquet --out new.parquet
+      graphham embed runs/cora links.csv --features new_nodes.csv --new-only --out new.csv
     """
     path = Path(out)
     form = format_of(path)
@@ -58,66 +66,34 @@ def embed(
 
     from graphham.cli.fit import read_and_report
     from graphham.methods.registry import load_method
+    from graphham.results.node_columns import node_columns
+    from graphham.results.run_folder import Run
     from graphham.system.atomic import creating
     from graphham.system.console import Screen
 
     screen = Screen()
     method = load_method(run)
-    nodes = read_and_report(screen, graph, options)
-    found = method.transform(nodes)
-    table = embedding_table(found, is_flat=form == "csv")
+    if new_only:
+        # The table describes new nodes, so it is read once these are known.
+        links = read_and_report(screen, graph, replace(options, features=None, drop=None))
+        found = method.read_new(links, options.features, options.id_column)
+    else:
+        found = method.read(read_and_report(screen, graph, options))
+    opened = Run.open(run)
+    names = opened.hierarchy.names if opened.has_groups else ()
+    table = node_columns(found, names, is_flat=form == "csv")
     if with_map:
         import pyarrow as pa
 
         from graphham.results.projection import place_on_map
-        from graphham.results.run_folder import Run
 
-        places = place_on_map(Run.open(run), found.embedding)
+        places = place_on_map(opened, found.embedding)
         for column, name in enumerate(("map_x", "map_y")):
             table = table.append_column(name, pa.array(places[:, column].copy()))
     with creating(path) as temporary:
         _write(table, temporary, form)
     what = "vectors and memberships" if found.memberships else "vectors"
     screen.say("Wrote", f"{path}: {what} of {found.num_nodes:,} nodes")
-
-
-def embedding_table(found: FitResult, is_flat: bool) -> pa.Table:
-    """Lay out ids, vectors and, where there are any, groups and memberships, one row per node.
-
-    Args:
-        found: What the model says about the nodes.
-        is_flat: One number per column, as CSV needs it, instead of lists.
-    """
-    import pyarrow as pa
-
-    from graphham.results.result_table import labels_to_arrow, rows_to_lists
-
-    columns: dict[str, Any] = {"id": found.ids.to_arrow()}
-
-    def add(name: str, matrix: Any) -> None:
-        if is_flat:
-            columns.update({f"{name}_{i}": pa.array(c) for i, c in enumerate(matrix.T.copy())})
-        else:
-            columns[name] = rows_to_lists(matrix)
-
-    add("dim" if is_flat else "embedding", found.embedding)
-    for level, codes in enumerate(found.groups, 1):
-        columns[f"group_{level}"] = pa.array(codes)
-        for member in found.memberships[level - 1 : level]:
-            add(f"membership_{level}", member)
-    if found.memberships:
-        columns["concentration"] = pa.array(found.concentration)
-    if found.prediction is not None:
-        values = labels_to_arrow(found.prediction)
-        if is_flat and found.prediction.is_multi:
-            values = pa.array(
-                [None if v is None else ";".join(map(str, v)) for v in values.to_pylist()],
-                pa.string(),
-            )
-        columns["prediction"] = values
-    if found.confidence is not None:
-        columns["confidence"] = pa.array(found.confidence)
-    return pa.table(columns)
 
 
 def _write(table: pa.Table, path: Path, form: str) -> None:

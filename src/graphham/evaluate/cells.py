@@ -9,7 +9,6 @@ ends, however it ends, so the claims of dead processes stand in nobody's way.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
@@ -25,6 +24,7 @@ import numpy.typing as npt
 
 from graphham.errors import InputError
 from graphham.system.atomic import replacing, write_json
+from graphham.system.locks import try_lock
 
 FORMAT = "graphham-cell"
 VERSION = 1
@@ -194,15 +194,14 @@ def lock_file(path: Path) -> int | None:
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not try_lock(handle):
+                os.close(handle)
+                return None
             # The former holder may have removed the file between our open and our lock.
             if os.fstat(handle).st_ino == path.stat().st_ino:
                 os.ftruncate(handle, 0)
                 os.write(handle, f"process {os.getpid()} on {socket.gethostname()}\n".encode())
                 return handle
-        except BlockingIOError:
-            os.close(handle)
-            return None
         except FileNotFoundError:
             pass
         os.close(handle)

@@ -137,9 +137,15 @@ def classified(
 
     if fits is None or not isinstance(candidate, LabelFreeMethod):
         return candidate.fit(
-            graph, task="classify", train_rows=train_rows, validation_rows=validation_rows
+            graph,
+            task="classify",
+            train_rows=train_rows,
+            validation_rows=validation_rows,
+            verbose=False,
         ), 0.0
-    vectors, is_known = fits.get(candidate, lambda method: method.fit(graph, task="embed"))
+    vectors, is_known = fits.get(
+        candidate, lambda method: method.fit(graph, task="embed", verbose=False)
+    )
     assert isinstance(vectors, LabelFreeMethod)
     spared = vectors.cost_["seconds"] if is_known else 0.0
     return vectors.classified(graph, train_rows, validation_rows), spared
@@ -157,6 +163,8 @@ def embedded(candidate: Method, graph: Any, fits: Fits | None) -> tuple[Method, 
         The fitted method and the seconds it was spared.
     """
     if fits is None:
-        return candidate.fit(graph, task="embed"), 0.0
-    fitted, is_known = fits.get(candidate, lambda method: method.fit(graph, task="embed"))
+        return candidate.fit(graph, task="embed", verbose=False), 0.0
+    fitted, is_known = fits.get(
+        candidate, lambda method: method.fit(graph, task="embed", verbose=False)
+    )
     return fitted, fitted.cost_["seconds"] if is_known else 0.0

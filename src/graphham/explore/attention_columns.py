@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphham.report.view import RunView
+from graphham.system.peak_memory import machine_memory
 
 if TYPE_CHECKING:
     from graphham.graph.graph import Graph
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 QUICK_NODES = 300_000
 # Share of the machine's memory that looking at a run may take.
 _MEMORY_SHARE = 0.5
+_USUAL_MACHINE = 8 << 30  # where the system does not say
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +106,7 @@ def attention_bytes(run: Run, graph: Graph) -> int:
 
 
 def _machine_bytes() -> int:
-    return int(os.sysconf("SC_PHYS_PAGES")) * int(os.sysconf("SC_PAGE_SIZE"))
+    return machine_memory() or _USUAL_MACHINE
 
 
 def compute_attention(run: Run, graph: Graph) -> list[LayerAttention]:

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 
 from graphham.errors import InputError
 from graphham.graph.ids import NodeIds
+from graphham.graph.node_rows import NodeRows, rows_of
 
 Features: TypeAlias = "npt.NDArray[Any] | sp.csr_matrix"
 
@@ -153,6 +154,20 @@ class Graph:
     def num_nodes(self) -> int:
         """Number of nodes."""
         return len(self.indptr) - 1
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of nodes and of features, as of a table whose rows are the nodes."""
+        return self.num_nodes, self.num_features
+
+    def __len__(self) -> int:
+        return self.num_nodes
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __getitem__(self, rows: Any) -> NodeRows:
+        return rows_of(self, rows)
 
     @property
     def num_stored(self) -> int:

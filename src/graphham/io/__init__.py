@@ -5,7 +5,8 @@ graph; ``describe`` says in words what a reader saw; ``write_edges`` writes edge
 """
 
 from graphham.io.features import attach_features
-from graphham.io.labels import attach_labels, split_spec
+from graphham.io.labels import attach_labels
+from graphham.io.node_tables import split_spec
 from graphham.io.reader import describe, read_graph
 from graphham.io.spool import graph_of_edges
 from graphham.io.writer import edge_table, write_edges

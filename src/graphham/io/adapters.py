@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+from collections.abc import Collection
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,13 +16,15 @@ import scipy.sparse as sp
 from graphham.errors import InputError
 from graphham.graph.graph import Graph, Labels
 from graphham.graph.ids import NodeIds
-from graphham.io.encode import Edges
+from graphham.io.added_nodes import add_notes
+from graphham.io.encode import Edges, listed
 from graphham.io.features import attach_features
 from graphham.io.labels import attach_labels
 from graphham.io.spool import graph_of_edges
 from graphham.io.writer import edge_weights
 
 _MASKS = ("train_mask", "val_mask", "test_mask")
+_PYG_READ = frozenset({"edge_index", "edge_weight", "x", "y", "num_nodes", "node_id", *_MASKS})
 
 
 def from_networkx(graph: Any, directed: bool | None = None) -> Graph:
@@ -47,7 +51,52 @@ def from_networkx(graph: Any, directed: bool | None = None) -> Graph:
         except (TypeError, ValueError, OverflowError):
             raise InputError("an edge weight of the NetworkX graph is not a number") from None
     edges = Edges(source, target, ids, weights)
-    return graph_of_edges(edges, keep, "the NetworkX graph", str(graph.name or "graph"))
+    done = graph_of_edges(edges, keep, "the NetworkX graph", str(graph.name or "graph"))
+    of_nodes = {key for _, data in graph.nodes(data=True) for key in data}
+    of_edges = {key for *_, data in graph.edges(data=True) for key in data} - {"weight"}
+    return _said(done, "NetworkX graph", of_nodes, of_edges)
+
+
+def from_igraph(graph: Any, directed: bool | None = None) -> Graph:
+    """Convert an igraph graph: ids from the vertex attribute ``name``, weights from ``weight``.
+
+    Without names the ids are ``0..n-1``.
+    """
+    count = int(graph.vcount())
+    named = list(graph.vs.attributes())
+    ids = NodeIds.range(count)
+    if "name" in named:
+        ids = NodeIds([str(value) for value in graph.vs["name"]])
+        twice = ids.first_duplicate()
+        if twice is not None:
+            raise InputError(f"two vertices of the igraph graph are named {twice!r}; rename one")
+    ends = np.array(graph.get_edgelist(), dtype=np.int64).reshape(-1, 2)
+    of_edges = list(graph.es.attributes())
+    weights = None
+    if "weight" in of_edges and len(ends):
+        try:
+            weights = np.array([1.0 if w is None else float(w) for w in graph.es["weight"]])
+        except (TypeError, ValueError, OverflowError):
+            raise InputError("an edge weight of the igraph graph is not a number") from None
+    keep = bool(graph.is_directed()) if directed is None else directed
+    edges = Edges(ends[:, 0], ends[:, 1], ids, weights)
+    done = graph_of_edges(edges, keep, "the igraph graph", "graph")
+    return _said(done, "igraph graph", {*named} - {"name"}, {*of_edges} - {"weight"})
+
+
+def _said(graph: Graph, what: str, of_nodes: Collection[Any], of_edges: Collection[Any]) -> Graph:
+    """Remark on the attributes that a graph does not take over."""
+    notes = []
+    if of_nodes:
+        named = listed(sorted(map(str, of_nodes)), "").strip()
+        notes.append(
+            f"attributes of the {what}'s nodes were not read: {named}; give them as features or "
+            f"labels"
+        )
+    if of_edges:
+        named = listed(sorted(map(str, of_edges)), "").strip()
+        notes.append(f"attributes of the {what}'s edges were not read: {named}")
+    return add_notes(graph, *notes) if notes else graph
 
 
 def from_pyg(data: Any, directed: bool = False) -> Graph:
@@ -78,7 +127,73 @@ def from_pyg(data: Any, directed: bool = False) -> Graph:
         graph = attach_features(graph, _array(x))
     if y is not None:
         graph = _with_targets(graph, _array(y))
+    unread = [name for name in _keys(data) if name not in _PYG_READ]
+    if unread:
+        advice = "; give edge_weight for weights" if "edge_attr" in unread else ""
+        named = listed(unread, "").strip()
+        graph = add_notes(graph, f"attributes of the PyG data were not read: {named}{advice}")
     return replace(graph, splits=_splits(data))
+
+
+def from_hetero(data: Any, directed: bool = False, edge_type: Any = None) -> Graph:
+    """Convert one edge type of PyG's ``HeteroData``.
+
+    Between nodes of one type the graph is as :func:`from_pyg` makes it. Nodes of two types get the
+    ids ``TYPE/ROW``, and features if both types have equally many.
+
+    Args:
+        data: The object; PyG itself is not needed.
+        directed: Keep the direction of edges.
+        edge_type: ``(source type, relation, target type)``, or the relation alone where it tells;
+            not needed where there is one.
+    """
+    kinds = [tuple(map(str, kind)) for kind in data.edge_types]
+    asked = edge_type if edge_type is None or isinstance(edge_type, str) else tuple(edge_type)
+    chosen = [kind for kind in kinds if asked is None or asked in (kind, kind[1])]
+    if len(chosen) != 1:
+        raise InputError(
+            f"the HeteroData has the edge types {', '.join(map(repr, kinds))}; choose one with "
+            f"as_graph(data, edge_type=...)"
+        )
+    first, _, last = chosen[0]
+    ends = data[chosen[0]]
+    left, right = data[first], data[last]
+    if first == last:
+        parts = {name: getattr(left, name, None) for name in ("x", "y", "num_nodes", *_MASKS)}
+        weight = getattr(ends, "edge_weight", None)
+        return from_pyg(
+            SimpleNamespace(edge_index=ends.edge_index, edge_weight=weight, **parts), directed
+        )
+    counts = [_node_count(store, name) for store, name in ((left, first), (right, last))]
+    rows = _array(ends.edge_index).astype(np.int64)
+    names = [f"{kind}/{i}" for kind, n in zip((first, last), counts, strict=True) for i in range(n)]
+    weight = getattr(ends, "edge_weight", None)
+    weights = None if weight is None else _array(weight).astype(np.float64).reshape(-1)
+    edges = Edges(rows[0], rows[1] + counts[0], NodeIds(names), weights)
+    graph = graph_of_edges(edges, directed, "PyG data", "graph")
+    tables = [getattr(store, "x", None) for store in (left, right)]
+    if all(x is not None for x in tables):
+        x, z = (_array(table) for table in tables)
+        if x.shape[1] == z.shape[1]:
+            return attach_features(graph, np.concatenate([x, z]))
+    if any(x is not None for x in tables):
+        graph = add_notes(
+            graph, f"features were not read: {first} and {last} do not have equally many"
+        )
+    return graph
+
+
+def _node_count(store: Any, name: str) -> int:
+    stated, x = getattr(store, "num_nodes", None), getattr(store, "x", None)
+    if stated is None and x is None:
+        raise InputError(f"the nodes {name!r} of the HeteroData have neither num_nodes nor x")
+    return int(stated) if stated is not None else len(_array(x))
+
+
+def _keys(data: Any) -> list[str]:
+    keys = getattr(data, "keys", None)
+    found = keys() if callable(keys) else keys if keys is not None else vars(data)
+    return [str(name) for name in found if getattr(data, str(name), None) is not None]
 
 
 def _with_targets(graph: Graph, y: npt.NDArray[Any]) -> Graph:

@@ -7,7 +7,7 @@ looks at an opened file and says what is in it as an :class:`EdgeSource`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -31,12 +31,14 @@ class EdgeColumns:
         target: Name of the second endpoint column; the first other column if not given.
         weight: Name of the weight column (npz: array, GraphML: edge attribute).
         directed: Keep the direction of edges.
+        skip_bad_rows: Leave rows out that cannot be used, and say so, instead of refusing them.
     """
 
     source: str | None = None
     target: str | None = None
     weight: str | None = None
     directed: bool = False
+    skip_bad_rows: bool = False
 
     def positions(self, names: Sequence[str], origin: str) -> tuple[int, int, int | None]:
         """Return the positions of source, target and weight among the column names."""
@@ -93,6 +95,7 @@ class EdgeSource:
         nodes: Ids that are nodes even without an edge, in the order of the file.
         row_ids: The ids in row order if batches hold rows (``int64``) instead of ids.
         notes: Remarks for the report.
+        late_notes: Remarks that are known only when all batches have been read; added to.
         header_note: What to remark about a header if ids turn out to be text.
         first_line: The fields of the first line if it was read as an edge although it might be a
             header.
@@ -110,3 +113,4 @@ class EdgeSource:
     header_note: str = ""
     first_line: tuple[str, ...] | None = None
     remarks: Callable[[], list[str]] = list
+    late_notes: list[str] = field(default_factory=list)

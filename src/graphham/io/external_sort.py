@@ -8,6 +8,7 @@ writing only, whatever the size of the graph.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,7 @@ _RANGE = 1 << 20  # entries a range should hold: 8 MiB of keys
 _MOST_RANGES = 1024
 _BYTES_PER_ENTRY = 48  # while a range is sorted: keys, positions, weights, results
 _BLOCKS = 1 << 14
+_ONE_PLACE = threading.Lock()
 _DIGIT = 11  # bits sorted by in one pass: as many stretches as the cache follows
 
 
@@ -292,7 +294,8 @@ class _positional:  # noqa: N801 - reads as a function, as contextlib's own do
         self._path = path
 
     def __enter__(self) -> int:
-        self._handle = os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o600)
+        binary = getattr(os, "O_BINARY", 0)  # Windows would write line ends its own way
+        self._handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | binary, 0o600)
         return self._handle
 
     def __exit__(self, *_: object) -> None:
@@ -302,8 +305,16 @@ class _positional:  # noqa: N801 - reads as a function, as contextlib's own do
 def _put(handle: int, values: npt.NDArray[Any], offset: int) -> None:
     view = memoryview(values.view(np.uint8).data)
     while len(view):
-        written = os.pwrite(handle, view, offset)
+        written = _write_at(handle, view, offset)
         view, offset = view[written:], offset + written
+
+
+def _write_at(handle: int, view: memoryview, offset: int) -> int:
+    if hasattr(os, "pwrite"):
+        return os.pwrite(handle, view, offset)
+    with _ONE_PLACE:  # Windows: a file has one place, which threads must not move for each other
+        os.lseek(handle, offset, os.SEEK_SET)
+        return os.write(handle, view)
 
 
 def _mapped(file: Path, kind: Any) -> npt.NDArray[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,8 +17,10 @@ from graphham.graph.graph import Features, Graph
 from graphham.io.added_nodes import add_nodes, add_notes
 from graphham.io.array_edges import check_matrix_parts
 from graphham.io.encode import arrow_ids, listed
+from graphham.io.feature_columns import ChosenColumns, split_features
 from graphham.io.files import read_arrays
 from graphham.io.labels import choose_columns, shares_table
+from graphham.io.missing import filled, missing_values, usable_rows
 from graphham.io.node_tables import (
     NodeTable,
     frame_table,
@@ -37,53 +40,80 @@ def attach_features(
     id_column: str | None = None,
     isolated: bool = False,
     labels: Any = None,
+    drop: Sequence[str] = (),
+    fill_missing: str | None = None,
+    skip_bad_rows: bool = False,
 ) -> Graph:
     """Return the graph with its features replaced.
 
-    Columns of a table that hold text are left out, and the graph's report says so.
+    Columns of a table that hold text are left out, and the graph's report says so; a text column
+    that is named is written as one column of zeros and ones per value.
 
     Args:
         graph: The graph whose nodes the features describe.
         source: A CSV, TSV, Parquet or GraphML table; an npz with ``ids`` and either ``x`` or the
             CSR parts ``data, indices, indptr, shape`` (optionally ``names``); a data frame; or an
             array or SciPy matrix whose rows already follow the graph's rows. Without ``ids``, row
-            ``i`` of an npz or npy file belongs to the node with the id ``i``.
+            ``i`` of an npz or npy file belongs to the node with the id ``i``. ``FILE:one,two``,
+            or a pair ``(file or frame, columns)``, takes these columns only.
         id_column: Name of the id column; the first column if not given.
         isolated: Admit ids without any edge as isolated nodes instead of refusing them.
         labels: What :func:`attach_labels` will be given for this graph. Where that is a column of
             the same table, it is no feature: a model would read the answer off its input.
+        drop: Columns to leave out.
+        fill_missing: ``"mean"`` (of the column) or ``"zero"`` for values that are missing in a
+            table, also those of nodes without a row; the graph's report says how many.
+        skip_bad_rows: Leave rows of a table out that cannot be used: another number of fields, no
+            id, text where numbers belong, an id that is in no edge, or one that was there before.
 
     Raises:
         InputError: A node has no features, an id is unknown or occurs twice, a value is missing or
             not a number, or no column is numeric.
     """
+    source, columns = split_features(source)
+    chosen = ChosenColumns(columns, tuple(drop))
     is_shared, label_name = shares_table(source, labels)
     if isinstance(source, str | os.PathLike):
         file, raw, kind = open_file(source, "feature")
         if kind in ("npz", "npy"):
             matrix, names, ids = _of_arrays(read_arrays(file, raw), str(file))
+            matrix, names = chosen.of_matrix(matrix, names, str(file))
             return _attach(graph, matrix, names, ids, isolated, str(file))
-        named = [name for name in (id_column, label_name) if name is not None]
+        named = [name for name in (id_column, label_name, *chosen.names) if name is not None]
         table = node_table(file, raw, kind, "feature", graph.ids, named)
     elif is_frame(source):
         table = frame_table(source, "feature frame")
     else:
-        return replace(graph, features=_of_rows(source, graph), feature_names=None)
+        matrix, _ = chosen.of_matrix(_of_rows(source, graph), None, "the feature array")
+        return replace(graph, features=matrix, feature_names=None)
     key = 0 if id_column is None else table.position(id_column, "id")
     label = None
     if is_shared:
         key, label = choose_columns(table, label_name, id_column)
-    ids = table.ids(key)
-    matrix, names, skipped = _of_table(table, key, label, ids)
-    done = _attach(graph, matrix, names, ids, isolated, table.origin)
+    notes: list[str] = []
+    try:
+        ids = table.ids(key)
+        matrix, names, skipped = _of_table(table, key, label, ids, chosen)
+    except InputError:
+        others = chosen.positions(table, key, label)
+        notes = table.leave_out_bad_rows(key, others, skip_bad_rows)
+        ids = table.ids(key)
+        matrix, names, skipped = _of_table(table, key, label, ids, chosen)
+    # Faults of the values and of the ids are told together.
+    faults = [] if fill_missing else missing_values(matrix, names, ids, table.origin)
+    if skip_bad_rows:
+        keep, note = usable_rows(graph.ids, ids, isolated, table.origin)
+        matrix, ids, notes = matrix[keep], ids.take(pa.array(keep)), [*notes, *note]
+    if fill_missing is not None:
+        matrix, ids, note = filled(matrix, ids, graph.ids, fill_missing)
+        notes += note
+    done = _attach(graph, matrix, names, ids, isolated, table.origin, faults)
     if label is not None:
-        done = add_notes(
-            done, f"the column {table.names[label]} holds the labels, so it is not a feature"
-        )
+        notes.append(f"the column {table.names[label]} holds the labels, so it is not a feature")
     if skipped:
         left_out = listed(skipped, "").strip()
-        done = add_notes(done, f"columns that are not numbers are not features: {left_out}")
-    return done
+        notes.append(f"columns that are not numbers are not features: {left_out}")
+    return add_notes(done, *notes) if notes else done
 
 
 def _attach(
@@ -93,51 +123,64 @@ def _attach(
     ids: pa.ChunkedArray,
     isolated: bool,
     origin: str,
+    faults: Sequence[str] = (),
 ) -> Graph:
-    """Line the rows of a matrix up with the graph by id."""
+    """Line the rows of a matrix up with the graph by id; tell all faults of the table at once."""
     rows = graph.ids.find(ids)
-    _refuse_repeats(rows, ids, graph, origin)
-    unknown = match_ids(rows, ids, isolated, "feature", origin)
-    if unknown.size:
+    found = [*faults, *_repeats(rows, ids, graph, origin)]
+    unknown = np.flatnonzero(rows < 0)
+    try:
+        match_ids(rows, ids, isolated, "feature", origin)
+    except InputError as error:
+        found.append(str(error))
+    if unknown.size and not found:
         # The old features go first: they say nothing about the new nodes.
         graph = add_nodes(
             replace(graph, features=None, feature_names=None), ids.take(pa.array(unknown))
         )
         rows = graph.ids.find(ids)
-        _refuse_repeats(rows, ids, graph, origin)
+        found += _repeats(rows, ids, graph, origin)
     place = np.full(graph.num_nodes, -1, dtype=np.int64)
-    place[rows] = np.arange(len(rows))
+    place[rows[rows >= 0]] = np.flatnonzero(rows >= 0)
     lacking = np.flatnonzero(place < 0)
     if lacking.size:
         more = f" and {lacking.size - 1:,} more nodes lack" if lacking.size > 1 else " lacks"
-        raise InputError(
+        found.append(
             f"the feature table {origin} has {len(ids):,} rows for {graph.num_nodes:,} nodes: "
             f"{graph.ids[int(lacking[0])]!r}{more} features; give one row per node"
         )
+    if found:
+        raise InputError("\n".join(found))
     # Rows already in order are kept as they are: no copy of a large matrix.
     if not np.array_equal(place, np.arange(len(place))):
         matrix = matrix[place]
     return replace(graph, features=matrix, feature_names=names)
 
 
-def _refuse_repeats(
+def _repeats(
     rows: npt.NDArray[np.int64], ids: pa.ChunkedArray, graph: Graph, origin: str
-) -> None:
+) -> list[str]:
     counts = np.bincount(rows[rows >= 0], minlength=graph.num_nodes)
     twice = np.flatnonzero(counts > 1)
-    if twice.size:
-        raise InputError(
-            f"the feature table {origin} has {int(counts[twice[0]])} rows for the id "
-            f"{graph.ids[int(twice[0])]!r}; give one row per node"
-        )
+    if not twice.size:
+        return []
+    more = "" if twice.size == 1 else f", and {twice.size - 1:,} more ids occur several times"
+    return [
+        f"the feature table {origin} has {int(counts[twice[0]])} rows for the id "
+        f"{graph.ids[int(twice[0])]!r}{more}; give one row per node"
+    ]
 
 
 def _of_table(
-    table: NodeTable, key: int, label: int | None, ids: pa.ChunkedArray
+    table: NodeTable, key: int, label: int | None, ids: pa.ChunkedArray, chosen: ChosenColumns
 ) -> tuple[Features, list[str], list[str]]:
     """Read the numeric columns; return matrix, names and the columns left out."""
-    others = [i for i in range(len(table.names)) if i not in (key, label)]
+    others = chosen.positions(table, key, label)
     columns = table.numbers(others)
+    if chosen.columns is not None:
+        # Named by the user, so text among them is wanted too.
+        names, values = chosen.with_indicators(table, others, columns)
+        return _pack(values, len(ids)), names, []
     if not columns:
         beside = f"the id {table.names[key]!r}"
         if label is not None:
@@ -149,21 +192,18 @@ def _of_table(
         )
     names = [table.names[i] for i in columns]
     skipped = [table.names[i] for i in others if i not in columns]
-    return _pack(list(columns.values()), names, ids, table.origin), names, skipped
+    return _pack(list(columns.values()), len(ids)), names, skipped
 
 
-def _pack(
-    columns: list[pa.ChunkedArray], names: list[str], ids: pa.ChunkedArray, origin: str
-) -> Features:
+def _pack(columns: list[pa.ChunkedArray], num_rows: int) -> Features:
     """Put columns side by side: sparse while few values are set, dense otherwise."""
-    num_rows, num_columns = len(ids), len(columns)
+    num_columns = len(columns)
     most = _SPARSE_DENSITY * num_rows * num_columns if num_columns > _SPARSE_COLUMNS else -1.0
     parts: list[tuple[npt.NDArray[Any], npt.NDArray[Any]]] = []
     stored = 0
     dense: npt.NDArray[np.float32] | None = None
     for j, column in enumerate(columns):
         values = column.to_numpy()
-        _refuse_missing(values, ids, names[j], origin)
         if dense is None and stored <= most:
             rows = np.flatnonzero(values)
             stored += len(rows)
@@ -181,17 +221,6 @@ def _pack(
     flat = np.concatenate([filled for _, filled in parts])
     by_column = sp.csc_matrix((flat, flat_rows, bounds), shape=(num_rows, num_columns))
     return by_column.tocsr()
-
-
-def _refuse_missing(values: npt.NDArray[Any], ids: pa.ChunkedArray, name: str, origin: str) -> None:
-    bad = np.flatnonzero(~np.isfinite(values))
-    if bad.size:
-        seen = values[bad[0]]
-        state = "missing (blank or NaN)" if np.isnan(seen) else f"{seen}"
-        raise InputError(
-            f"the feature {name!r} of node {ids[int(bad[0])].as_py()!r} in {origin} is {state}; "
-            f"fill or drop values that are not finite numbers"
-        )
 
 
 def _of_arrays(

@@ -15,8 +15,9 @@ import scipy.sparse as sp
 
 from graphham.errors import InputError
 from graphham.graph.graph import Graph, Labels
-from graphham.io.added_nodes import add_nodes
+from graphham.io.added_nodes import add_nodes, add_notes
 from graphham.io.encode import as_exact_integers, listed, undo_dictionary
+from graphham.io.feature_columns import without_labels
 from graphham.io.node_tables import (
     NodeTable,
     frame_table,
@@ -24,16 +25,22 @@ from graphham.io.node_tables import (
     match_ids,
     node_table,
     open_file,
+    split_spec,
 )
 
 
 def attach_labels(
-    graph: Graph, spec: Any, id_column: str | None = None, isolated: bool = False
+    graph: Graph,
+    spec: Any,
+    id_column: str | None = None,
+    isolated: bool = False,
+    skip_bad_rows: bool = False,
 ) -> Graph:
     """Return the graph with its labels replaced.
 
     Blank or null labels are unknown. A list column, or several rows with different labels for one
-    id, make the labels multi-label. Whole-number labels stay numbers, everything else is text.
+    id, make the labels multi-label. Whole-number labels stay numbers, everything else is text. A
+    feature of the graph that is the label column itself is left out.
 
     Args:
         graph: The graph whose nodes the labels describe.
@@ -44,6 +51,7 @@ def attach_labels(
         id_column: Name of the id column; the first column that is not the label if not given or
             if the table has no column of that name (it may be meant for the features).
         isolated: Admit ids without any edge as isolated nodes instead of refusing them.
+        skip_bad_rows: Leave rows of a table out that have no id, or one that is in no edge.
     """
     if isinstance(spec, Labels):
         return replace(graph, labels=spec).validate()
@@ -60,7 +68,18 @@ def attach_labels(
         file, raw, kind = open_file(source, "label")
         table = node_table(file, raw, kind, "label", graph.ids, named)
     key, label = choose_columns(table, column, id_column)
-    return _attach(graph, table.ids(key), table.column(label), isolated, table.origin)
+    notes = table.leave_out_bad_rows(key, [], True) if skip_bad_rows else []
+    ids, column = table.ids(key), table.column(label)
+    if skip_bad_rows and not isolated:
+        known = np.flatnonzero(graph.ids.find(ids) >= 0)
+        if len(known) < len(ids):
+            left_out = len(ids) - len(known)
+            notes.append(
+                f"{left_out:,} rows of {table.origin} with an id that is in no edge were left out"
+            )
+            ids, column = ids.take(pa.array(known)), column.take(pa.array(known))
+    done = _attach(graph, ids, column, isolated, table.origin)
+    return without_labels(add_notes(done, *notes) if notes else done, table.names[label])
 
 
 def shares_table(features: Any, spec: Any) -> tuple[bool, str | None]:
@@ -96,21 +115,6 @@ def _table_of(spec: Any) -> tuple[Any, str | None]:
     if _is_path(spec):
         return split_spec(spec)
     return (spec if is_frame(spec) else None), None
-
-
-def split_spec(spec: str | os.PathLike[str]) -> tuple[Path, str | None]:
-    """Split ``FILE:column`` at the last colon that leaves an existing file on its left."""
-    text = os.fspath(spec)
-    whole = Path(text).expanduser()
-    if whole.exists() or ":" not in text:
-        return whole, None
-    colons = [i for i, sign in enumerate(text) if sign == ":"]
-    for place in reversed(colons):
-        if Path(text[:place]).expanduser().is_file() and text[place + 1 :]:
-            return Path(text[:place]).expanduser(), text[place + 1 :]
-    # Nothing exists: take the likeliest file for the message ("C:\labels.csv" has a colon too).
-    left, _, column = text.rpartition(":")
-    return (Path(left).expanduser(), column) if column and len(left) > 1 else (whole, None)
 
 
 def _is_path(value: Any) -> bool:

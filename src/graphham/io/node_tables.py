@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,12 @@ import pyarrow.compute as pc
 
 from graphham.errors import InputError
 from graphham.graph.ids import NodeIds
+from graphham.io.bad_rows import (
+    numbers_check,
+    skipped_note,
+    with_all_faults,
+    without_bad_rows,
+)
 from graphham.io.edge_formats import kind_of
 from graphham.io.encode import id_column as as_ids
 from graphham.io.encode import listed, undo_dictionary
@@ -112,6 +119,40 @@ class NodeTable:
         middle = column.cast(pa.float64()) if pa.types.is_decimal(kind) else column
         return middle.cast(pa.float32(), safe=False)
 
+    def leave_out_bad_rows(self, key: int, others: Sequence[int], skip: bool) -> list[str]:
+        """Find the rows of delimited text that cannot be read; refuse all of them, or skip them.
+
+        Args:
+            key: Position of the id column.
+            others: Positions of the columns to be read as numbers where they are.
+            skip: Leave bad rows out and return what to remark.
+        """
+        text = self._content
+        if not isinstance(text, TextTable):
+            return []
+        kinds = dict.fromkeys([key, *others], pa.large_string())
+        try:
+            self.numbers(others)
+            self.ids(key)
+            return []
+        except InputError as error:
+            cells = text.try_read(kinds, self._has_header)
+            numeric: list[int] = []
+            if cells is not None:
+                numeric = [
+                    i for i, c in zip(kinds, cells, strict=True) if i != key and not _is_text(c)
+                ]
+            check = numbers_check(numeric, self.names, MISSING, key)
+            if not skip:
+                raise with_all_faults(error, text, self._has_header, check) from None
+            kept, faults = without_bad_rows(text, self._has_header, check)
+            if not faults:
+                raise
+        self._content = kept
+        # Rows of another length hid what the columns are; now their cells can be judged too.
+        more = self.leave_out_bad_rows(key, others, skip) if not numeric else []
+        return [skipped_note(faults, self.origin), *more]
+
     def _place(self, row: int) -> str:
         if isinstance(self._content, TextTable):
             line = self._content.line_of(row, self._has_header)
@@ -125,6 +166,21 @@ def _is_text(cells: pa.ChunkedArray) -> bool:
     filled = trimmed.filter(pc.invert(pc.is_in(trimmed, pa.array(MISSING, pa.large_string()))))
     count = pc.sum(pc.match_substring_regex(filled, _NUMBER)).as_py() or 0
     return bool(0 < len(filled) >= 2 * count)
+
+
+def split_spec(spec: str | os.PathLike[str]) -> tuple[Path, str | None]:
+    """Split ``FILE:column`` at the last colon that leaves an existing file on its left."""
+    text = os.fspath(spec)
+    whole = Path(text).expanduser()
+    if whole.exists() or ":" not in text:
+        return whole, None
+    colons = [i for i, sign in enumerate(text) if sign == ":"]
+    for place in reversed(colons):
+        if Path(text[:place]).expanduser().is_file() and text[place + 1 :]:
+            return Path(text[:place]).expanduser(), text[place + 1 :]
+    # Nothing exists: take the likeliest file for the message ("C:\labels.csv" has a colon too).
+    left, _, column = text.rpartition(":")
+    return (Path(left).expanduser(), column) if column and len(left) > 1 else (whole, None)
 
 
 def open_file(path: str | os.PathLike[str], what: str) -> tuple[Any, Raw, str]:
@@ -178,7 +234,14 @@ def frame_table(frame: Any, origin: str) -> NodeTable:
 def is_frame(value: Any) -> bool:
     """Whether a value is a data frame of some kind."""
     known = ("__arrow_c_stream__", "__dataframe__", "to_arrow")
-    return not isinstance(value, np.ndarray) and any(hasattr(value, name) for name in known)
+    if isinstance(value, np.ndarray):
+        return False
+    return _is_lazy(value) or any(hasattr(value, name) for name in known)
+
+
+def _is_lazy(value: Any) -> bool:
+    """Whether a value is a LazyFrame of polars, which is a plan and no data yet."""
+    return type(value).__name__ == "LazyFrame" and callable(getattr(value, "collect", None))
 
 
 def as_arrow(frame: Any) -> pa.Table:
@@ -187,6 +250,8 @@ def as_arrow(frame: Any) -> pa.Table:
         return frame
     if isinstance(frame, pa.RecordBatch):
         return pa.table(frame)
+    if _is_lazy(frame):
+        frame = frame.collect()
     try:
         if type(frame).__module__.partition(".")[0] == "pandas":
             return pa.Table.from_pandas(frame, preserve_index=False)

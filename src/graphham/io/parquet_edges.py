@@ -7,11 +7,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from graphham.errors import InputError
+from graphham.graph.graph import fits_single
 from graphham.io.edge_streams import Batch, EdgeColumns, EdgeSource, NotIntegersError
 from graphham.io.encode import id_column
 from graphham.io.files import Raw, forget_pages, refusing_damage
@@ -47,11 +49,21 @@ def _source(
     kinds = [schema.types[i] for i in chosen[:2]]
     plain = [k.value_type if pa.types.is_dictionary(k) else k for k in kinds]
 
+    late_notes: list[str] = []
+
     def batches(integers: bool) -> Iterator[Batch]:
-        before = 0
+        late_notes.clear()
+        before, faults = 0, [0, 0]
         for piece, total in pieces(chosen):
+            after = before + len(piece)
+            if columns.skip_bad_rows:
+                piece = _usable(piece, before, faults)
             yield _batch(piece, [names[i] for i in chosen], origin, (before, total), integers)
-            before += len(piece)
+            before = after
+        if faults[0]:
+            late_notes.append(
+                f"{faults[0]:,} bad rows were left out of {origin}; the first is row {faults[1]:,}"
+            )
 
     return EdgeSource(
         origin,
@@ -59,7 +71,27 @@ def _source(
         has_integers=all(pa.types.is_integer(k) or pa.types.is_floating(k) for k in plain),
         is_weighted=columns.weight is not None,
         num_bytes=num_bytes,
+        late_notes=late_notes,
     )
+
+
+def _usable(piece: pa.RecordBatch, before: int, faults: list[int]) -> pa.RecordBatch:
+    """Return the rows with both ends and a weight that can be used; count the others."""
+    good = pc.and_(pc.is_valid(piece.column(0)), pc.is_valid(piece.column(1)))
+    keep = good.to_numpy(zero_copy_only=False)
+    if piece.num_columns == 3 and _is_numeric(piece.schema.types[2]):
+        values = piece.column(2).cast(pa.float64()).to_numpy(zero_copy_only=False)
+        keep = keep & fits_single(values)
+    bad = np.flatnonzero(~keep)
+    if bad.size:
+        faults[1] = faults[1] or before + int(bad[0]) + 1
+        faults[0] += bad.size
+        piece = piece.filter(pa.array(keep))
+    return piece
+
+
+def _is_numeric(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
 def _parquet(raw: Raw) -> pq.ParquetFile:

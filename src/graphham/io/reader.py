@@ -16,8 +16,10 @@ import pyarrow as pa
 from graphham.errors import InputError
 from graphham.graph.graph import Graph, ReadReport
 from graphham.graph.ids import NodeIds
+from graphham.io.added_nodes import add_notes
 from graphham.io.edge_formats import open_edges
 from graphham.io.edge_streams import EdgeColumns, EdgeSource, NotIntegersError
+from graphham.io.encode import listed
 from graphham.io.features import attach_features
 from graphham.io.files import IN_MEMORY_BYTES, SpillFolder, unpacking_at_most
 from graphham.io.labels import attach_labels
@@ -42,6 +44,8 @@ def read_graph(
     isolated: bool = False,
     name: str | None = None,
     max_unpacked: float | None = None,
+    skip_bad_rows: bool = False,
+    fill_missing: str | None = None,
 ) -> Graph:
     """Read a graph from files.
 
@@ -66,17 +70,28 @@ def read_graph(
         name: What to call the graph; the file's name if not given.
         max_unpacked: Most GiB that a packed file may become; 100 times its size (and at least a
             quarter of a GiB) if not given.
+        skip_bad_rows: Leave rows out that cannot be used, and count and show them, instead of
+            refusing the file.
+        fill_missing: ``"mean"`` or ``"zero"`` for features that are missing.
 
     Raises:
         InputError: Something cannot be used; the message is one sentence that says what to do.
     """
-    columns = EdgeColumns(source, target, weight, directed)
+    columns = EdgeColumns(source, target, weight, directed, skip_bad_rows)
     with unpacking_at_most(max_unpacked):
         graph = read_edges([Path(edges).expanduser()], columns, name=name)
         if features is not None:
-            graph = attach_features(graph, features, id_column, isolated, labels)
+            graph = attach_features(
+                graph,
+                features,
+                id_column,
+                isolated,
+                labels,
+                fill_missing=fill_missing,
+                skip_bad_rows=skip_bad_rows,
+            )
         if labels is not None:
-            graph = attach_labels(graph, labels, id_column, isolated)
+            graph = attach_labels(graph, labels, id_column, isolated, skip_bad_rows)
     return graph
 
 
@@ -120,13 +135,27 @@ def read_edges(
     return replace(graph, name=name or title_of(paths[0]))
 
 
-def graph_of_table(table: pa.Table, directed: bool, origin: str) -> Graph:
-    """Build a graph from a table in memory whose first two columns are the endpoints."""
+def graph_of_table(
+    table: pa.Table, directed: bool, origin: str, weight: str | None = None
+) -> Graph:
+    """Build a graph from a table in memory whose first two columns are the endpoints.
+
+    Args:
+        table: The table.
+        directed: Keep the direction of edges.
+        origin: What to call the table in messages.
+        weight: Column of the weights; other columns are not read, and that is remarked.
+    """
+    columns = EdgeColumns(weight=weight)
 
     def opened(_: SpillFolder) -> list[EdgeSource]:
-        return [table_edges(table, EdgeColumns(), origin)]
+        return [table_edges(table, columns, origin)]
 
-    return _read(opened, directed, origin, SpillFolder(), 1 << 62, _silent)
+    graph = _read(opened, directed, origin, SpillFolder(), 1 << 62, _silent)
+    unread = [name for name in table.column_names[2:] if name != weight]
+    if unread:
+        graph = add_notes(graph, f"columns of {origin} were not read: {listed(unread, '').strip()}")
+    return graph
 
 
 def _read(
@@ -220,7 +249,7 @@ def _notes(
     """Collect remarks, also on first lines that may have been misunderstood."""
     notes = []
     for source, first in zip(sources, firsts, strict=True):
-        remarks = [*source.notes, *source.remarks()]
+        remarks = [*source.notes, *source.remarks(), *source.late_notes]
         if ids.kind == "text" and source.header_note:
             remarks.append(source.header_note)
         fields = source.first_line

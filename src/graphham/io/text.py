@@ -143,7 +143,7 @@ class TextTable:
 
     def line_of(self, row: int, has_header: bool) -> int:
         """Return the line number of a data row, counting from 1 as editors do."""
-        return next(itertools.islice(self._rows(), row + has_header, None))[0]
+        return next(itertools.islice(self.rows(), row + has_header, None))[0]
 
     def _read_fast(
         self, columns: Mapping[int, pa.DataType], has_header: bool, null_values: Sequence[str]
@@ -246,7 +246,7 @@ class TextTable:
         sample = data[:end] if end else data[:]
         return sample.decode("utf-8", errors="replace").removeprefix("\ufeff")
 
-    def _rows(self) -> Iterator[tuple[int, list[str]]]:
+    def rows(self) -> Iterator[tuple[int, list[str]]]:
         """Yield line number and fields of every row of the file."""
         return rows_of_lines(self._lines(), self.separator, self.path, self.quoted)
 
@@ -285,7 +285,7 @@ class TextTable:
         """Find the line Arrow stumbled over and raise a sentence about it."""
         expected = self.num_columns
         numeric = {i for i, kind in columns.items() if not pa.types.is_large_string(kind)}
-        for position, (line, fields) in enumerate(self._rows()):
+        for position, (line, fields) in enumerate(self.rows()):
             if len(fields) != expected:
                 number = f"{len(fields)} field{'s' * (len(fields) != 1)}"
                 raise InputError(

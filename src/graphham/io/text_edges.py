@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,16 +10,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from graphham.errors import InputError
+from graphham.io.bad_rows import skipped_note, with_all_faults, without_bad_rows
 from graphham.io.edge_streams import Batch, EdgeColumns, EdgeSource, NotIntegersError
 from graphham.io.files import Raw
 from graphham.io.header import is_edge_header, is_sure_header
 from graphham.io.text import TextTable, is_integer, shorten
-from graphham.io.weights import text_weights
+from graphham.io.weights import is_usable, number_of, text_weights
 
 
 def open_text(path: Path, raw: Raw, columns: EdgeColumns) -> EdgeSource:
     """Open delimited text."""
     edges = _TextEdges(TextTable(path, raw, "edges"), columns)
+    notes: tuple[str, ...] = ()
+    if columns.skip_bad_rows:
+        kept, faults = without_bad_rows(edges.table, edges.layout.has_header, edges.fault)
+        if faults:
+            edges, notes = _TextEdges(kept, columns), (skipped_note(faults, path),)
     layout, table = edges.layout, edges.table
     return EdgeSource(
         str(path),
@@ -27,6 +33,7 @@ def open_text(path: Path, raw: Raw, columns: EdgeColumns) -> EdgeSource:
         has_integers=layout.has_integers and table.integers_are_exact(),
         is_weighted=layout.weight is not None,
         num_bytes=table.num_bytes,
+        notes=notes,
         header_note=layout.header_note,
         first_line=None if layout.has_header else layout.names,
         remarks=edges.remarks,
@@ -108,9 +115,27 @@ class _TextEdges:
         except pa.ArrowInvalid as error:
             if integers:  # text below whole numbers, or a real mistake: look again
                 raise NotIntegersError from None
-            table.explain(error, types, layout.has_header)
+            try:
+                table.explain(error, types, layout.has_header)
+            except InputError as first:
+                raise self._all_faults(first) from None
+        except InputError as first:
+            raise self._all_faults(first) from None
         if not before:
             raise InputError(f"{table.path} has a header but no edges; it needs at least one")
+
+    def fault(self, fields: Sequence[str]) -> str:
+        """Say what is wrong with a row; "" if nothing is."""
+        layout = self.layout
+        for position in (layout.source, layout.target):
+            if not fields[position].strip():
+                return f"no id in column {position + 1}"
+        if layout.weight is not None and not is_usable(number_of(fields[layout.weight].strip())):
+            return f"the weight {fields[layout.weight].strip()!r}"
+        return ""
+
+    def _all_faults(self, first: InputError) -> InputError:
+        return with_all_faults(first, self.table, self.layout.has_header, self.fault)
 
     def _batch(self, columns: list[pa.Array], before: int) -> Batch:
         layout = self.layout

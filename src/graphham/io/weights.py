@@ -46,13 +46,13 @@ def text_weights(
         values: npt.NDArray[np.float64] = _plain(trimmed.cast(pa.float64()))
         where = _first_unusable(values)
     except pa.ArrowInvalid:
-        where = next(i for i, v in enumerate(trimmed.to_pylist()) if not is_usable(_number(v)))
+        where = next(i for i, v in enumerate(trimmed.to_pylist()) if not is_usable(number_of(v)))
     if where >= 0:
         text = trimmed[where].as_py()
         line = table.line_of(before + where, has_header)
         raise InputError(
             f"line {line:,} of {table.path} has the weight {text!r} in "
-            f"column {name!r}; {advice_for(_number(text))}"
+            f"column {name!r}; {advice_for(number_of(text))}"
         )
     return values
 
@@ -91,7 +91,7 @@ def _first_unusable(values: npt.NDArray[Any]) -> int:
     return int(bad[0]) if bad.size else -1
 
 
-def _number(text: str) -> float:
+def number_of(text: str) -> float:
     """Return a cell as a number; what is none is not a number."""
     try:
         return float(pa.scalar(text).cast(pa.float64()).as_py())

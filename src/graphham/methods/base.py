@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Mapping
+from contextlib import nullcontext
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from graphham.datasets.open_source import as_graph
+from graphham.datasets.open_source import as_graph, as_nodes, labels_at
 from graphham.errors import InputError
 from graphham.graph.graph import Graph
 from graphham.graph.ids import NodeIds
@@ -24,6 +25,7 @@ from graphham.results.result import FitResult, Floats, predicted, refuse_not_fin
 from graphham.results.run_folder import Run
 from graphham.results.run_places import check_place
 from graphham.results.run_writer import graph_facts
+from graphham.system.console import FitBar
 from graphham.system.peak_memory import peak_memory
 from graphham.version import __version__
 
@@ -72,34 +74,47 @@ class Method(FittedModel):
         train_rows: Any = None,
         validation_rows: Any = None,
         listener: Listener | None = None,
+        verbose: bool | None = None,
     ) -> Self:
         """Fit to a graph and forget any earlier fit.
 
         Args:
             graph: A :class:`Graph`, a dataset name, a file or store, a table of edges, a NetworkX
-                graph, a SciPy matrix or PyG ``Data``.
-            y: Labels that replace the graph's own, in any form ``attach_labels`` takes.
+                graph, a SciPy matrix or PyG ``Data``; or ``graph[rows]``, to show the labels of
+                these rows only.
+            y: Labels that replace the graph's own, in any form ``attach_labels`` takes; one per
+                row of ``graph[rows]``.
             features: Features that replace the graph's own.
             task: ``"embed"`` never reads labels; ``"classify"`` learns to predict them. What the
                 method does by itself when not given.
             train_rows: Rows whose labels may be trained on; all known ones when not given.
             validation_rows: Rows whose labels decide early stopping and settings; a tenth of the
                 training rows when not given.
-            listener: Who hears about progress.
+            listener: Who hears about progress, in place of the bar.
+            verbose: Whether to show a bar (lines, where none can be drawn); in terminals and
+                notebooks when not given.
 
         Raises:
             InputError: The graph, the task and the rows do not fit together.
         """
         began = time.perf_counter()
         asked = self._checked_task(self._usual_task() if task is None else task)
-        given = as_graph(graph, features=features, labels=y)
-        request = FitRequest.checked(given, asked, train_rows, validation_rows, listener)
+        whole, rows = as_nodes(graph)
+        if rows is None:
+            given = as_graph(whole, features=features, labels=y)
+        else:
+            given = labels_at(as_graph(whole, features=features), rows, y)
+        # Somebody always listens: a fit inside this one would else draw a bar of its own.
+        bar = FitBar.wanted(verbose) if listener is None else None
+        request = FitRequest.checked(given, asked, train_rows, validation_rows, listener or bar)
         self.class_scores_, self.validation_, self.levels_ = None, None, None
         self.classes_ = () if request.graph.labels is None else request.graph.labels.classes
         self.history_ = []
         self._folder, self._status = None, "complete"
-        self._fit(request)
+        with bar or nullcontext():
+            self._fit(request)
         self._finish(request, time.perf_counter() - began)
+        self._source = whole if features is None else None
         return self
 
     def fit_to_run(
@@ -129,9 +144,12 @@ class Method(FittedModel):
         check_place(out, overwrite)  # before the work, which may take hours
         return self.fit(graph, task=task, listener=listener).save(out, overwrite)
 
-    def fit_transform(self, graph: Any, y: Any = None, **fit_params: Any) -> Floats:
-        """Fit to a graph and return its embedding."""
-        return self.fit(graph, y, **fit_params).embedding_
+    def fit_transform(self, graph: Any, y: Any = None, **fit_params: Any) -> Any:
+        """Fit to a graph and return its embedding, as :meth:`transform` does."""
+        whole, rows = as_nodes(graph)
+        nodes = whole if rows is None else whole[rows]  # read once, whatever it is
+        fitted = self.fit(nodes, y, **fit_params)
+        return fitted._shown_as(fitted.result_ if rows is None else fitted.result_.take(rows))
 
     def _fit(self, request: FitRequest) -> None:
         """Do the work: set ``embedding_`` and whatever else the task asks for."""

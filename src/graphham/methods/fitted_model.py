@@ -9,23 +9,26 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from graphham.datasets.open_source import as_graph
+from graphham.datasets.open_source import as_graph, as_nodes
 from graphham.errors import InputError
 from graphham.graph.graph import Graph
 from graphham.graph.ids import NodeIds
-from graphham.methods.parameters import Parameters
+from graphham.io.joined import join_graphs
+from graphham.methods.alike import checked_like
+from graphham.methods.scikit import ScikitConventions, share_right
 from graphham.results.describe import boundary_table, groups_table
 from graphham.results.hierarchy import Hierarchy
 from graphham.results.result import FitResult, Floats
 from graphham.results.run_folder import Run
 from graphham.results.run_writer import start_run
+from graphham.results.similar import similar_nodes
 from graphham.system import hooks
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class FittedModel(Parameters):
+class FittedModel(ScikitConventions):
     """What a method is once it is fitted; :class:`graphham.methods.base.Method` fits it.
 
     Attributes:
@@ -61,6 +64,7 @@ class FittedModel(Parameters):
     concentration_: Floats
     hierarchy_: Hierarchy | None
     ids_: NodeIds
+    _source: Graph | None = None  # the very object that was given to fit
     _graph: Graph | None = None  # what was fitted, or what the run folder keeps
     _folder: Path | None = None  # where the fit is kept as a run, once it is
     _explorer: Any = None
@@ -75,16 +79,64 @@ class FittedModel(Parameters):
         self.concentration_ = result.concentration
         self.hierarchy_ = result.hierarchy if result.groups else None
 
-    def transform(self, graph: Any) -> FitResult:
-        """Return the vectors, and what else the method says, of any graph's nodes, unfitted.
+    def transform(self, graph: Any) -> Any:
+        """Return the vectors of any graph's nodes, unfitted: one row per node.
 
-        The training graph gives exactly what the fit gave.
+        Args:
+            graph: What ``fit`` takes, or some nodes of it as ``graph[rows]``. The graph that was
+                fitted gives exactly the vectors of the fit.
+
+        Returns:
+            A ``(num_nodes, dim)`` float32 array, or the frame that :meth:`set_output` asked for.
 
         Raises:
             InputError: The method has no vectors for nodes it was not fitted on.
         """
+        return self._shown_as(self.read(graph))
+
+    def read(self, graph: Any) -> FitResult:
+        """Return all that the method says about any graph's nodes, unfitted.
+
+        Args:
+            graph: As for :meth:`transform`.
+
+        Returns:
+            Vectors with ids and, where the method has them, groups, memberships and predictions.
+        """
         self._check_fitted()
-        return self._transform(as_graph(graph).validate())
+        whole, rows = as_nodes(graph)
+        if whole is self._source:
+            result = self.result_
+        else:
+            alike = checked_like(whole, self.summary_.get("graph", {}), self._feature_names())
+            result = self._transform(alike.validate())
+        return result if rows is None else result.take(rows)
+
+    def read_new(self, edges: Any, features: Any = None, id_column: str | None = None) -> FitResult:
+        """Return all that the method says about new nodes, which are linked to known ones.
+
+        The new nodes and their links are joined to the training graph, which the run holds; old
+        nodes and their features need not be given again.
+
+        Args:
+            edges: Links of the new nodes among themselves and to known ids, in any form ``fit``
+                takes.
+            features: Table of the new nodes' features, where the model was fitted with features.
+            id_column: Name of its id column; the first one if not given.
+
+        Returns:
+            As :meth:`read`, of the new nodes only.
+        """
+        known = self._need_graph("read_new")
+        joined, rows = join_graphs(known, as_graph(edges), features, id_column)
+        return self.read(joined).take(rows)
+
+    def _feature_names(self) -> list[str] | None:
+        """Return the names of the features the model was fitted on, where they are at hand."""
+        try:
+            return [str(name) for name in self.feature_names_in_]
+        except AttributeError:
+            return None
 
     def _transform(self, graph: Graph) -> FitResult:
         vectors = self._place(graph)
@@ -101,15 +153,59 @@ class FittedModel(Parameters):
         """Return the predicted label of each node, as the user wrote labels.
 
         Args:
-            graph: Nodes to predict, where the method can; the training graph's when not given.
+            graph: Nodes to predict, where the method can, or ``graph[rows]``; the training
+                graph's when not given.
         """
         self._check_fitted()
-        result = self.result_ if graph is None else self.transform(graph)
+        result = self.result_ if graph is None else self.read(graph)
         if self.result_.prediction is None:
             raise InputError(f"{self!r} was fitted without labels; fit with task='classify'")
         if result.prediction is None:
             raise InputError(f"the method {self.name} predicts only nodes it was fitted on")
         return result.prediction.values()
+
+    def predict_proba(self, graph: Any = None) -> Floats:
+        """Return the probability of each class, in the order of ``classes_``.
+
+        Args:
+            graph: Nodes of the training graph as ``graph[rows]``; all of them when not given.
+
+        Returns:
+            ``(num_nodes, num_classes)``; rows sum to one unless a node may have several labels.
+
+        Raises:
+            InputError: The fit has no classes, or other nodes are asked for.
+        """
+        self._check_fitted()
+        if self.result_.prediction is None:
+            raise InputError(f"{self!r} was fitted without labels; fit with task='classify'")
+        whole, rows = (None, None) if graph is None else as_nodes(graph)
+        if whole is not None and whole is not self._source and whole.ids != self.ids_:
+            raise InputError(
+                "predict_proba answers for the nodes of the training graph only; predict(graph) "
+                "and read(graph).confidence answer for others"
+            )
+        scores = self.class_scores_
+        assert scores is not None
+        return scores if rows is None else scores[rows]
+
+    def score(self, graph: Any = None, y: Any = None) -> float:
+        """Return the share of nodes whose label is predicted right (multi-label: micro-F1).
+
+        Args:
+            graph: As for :meth:`predict`. Of a graph that was fitted this includes the nodes it
+                learned from, so give the others as ``graph[rows]``.
+            y: The true labels in the order of the nodes, ``None`` where unknown; the graph's own
+                when not given.
+        """
+        said = self.predict(graph)
+        if y is None:
+            whole, rows = (self._graph, None) if graph is None else as_nodes(graph)
+            known = self.result_.labels if whole is None else whole.labels
+            if known is None:
+                raise InputError("score needs the true labels; give them as y")
+            y = (known if rows is None else known.take(rows)).values()
+        return share_right(said, y.tolist() if hasattr(y, "tolist") else list(y))
 
     def groups_table(self, level: int | None = None) -> pa.Table:
         """Return the groups with size, parent, typical features and nodes.
@@ -129,6 +225,23 @@ class FittedModel(Parameters):
         """Return the nodes least committed to one group, and the two groups each lies between."""
         self._check_fitted()
         return boundary_table(self.result_, count)
+
+    def neighbors(self, node: int | str, count: int = 10, inside: str | None = None) -> pa.Table:
+        """Return the nodes most like one node, by the cosine of their vectors; exact.
+
+        Args:
+            node: The user's own id.
+            count: How many at most.
+            inside: Only members of this group: ``LEVEL-GROUP``, such as ``2-5``, or its name.
+
+        Returns:
+            ``id``, ``similarity`` and the groups of each, the nearest first.
+        """
+        self._check_fitted()
+        tree = self.hierarchy_
+        if tree is not None and self._folder is not None and self._folder.exists():
+            tree = Run.open(self._folder).hierarchy  # with the names of the groups
+        return similar_nodes(self.result_, tree, node, count, inside)
 
     def explore(self, port: int = 0, open_browser: bool = True) -> Any:
         """Look at the fit in the browser; needs the ``view`` extra.

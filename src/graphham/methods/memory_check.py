@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from graphham.errors import InputError
+from graphham.system.peak_memory import machine_memory
 
 _GIB = 1 << 30
 
@@ -40,6 +40,6 @@ def available_bytes() -> int | None:
         for line in Path("/proc/meminfo").read_text("ascii").splitlines():
             if line.startswith("MemAvailable:"):
                 return int(line.split()[1]) * 1024
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError):
-        return None
+        pass
+    return machine_memory()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from graphham.report.canvas import FONT, AnyRun
 from graphham.report.curves import attention_histogram, training_curves
-from graphham.report.heatmaps import label_heatmap, level_heatmap
+from graphham.report.heatmaps import confusion_heatmap, label_heatmap, level_heatmap
 from graphham.report.maps import ColorBy, node_map
 from graphham.report.trees import comparison_flow, group_hover, group_tree, merge_flow
 
@@ -18,6 +18,7 @@ __all__ = [
     "ColorBy",
     "attention_histogram",
     "comparison_flow",
+    "confusion_heatmap",
     "group_hover",
     "group_tree",
     "label_heatmap",

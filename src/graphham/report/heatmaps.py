@@ -12,6 +12,7 @@ from graphham.errors import InputError
 from graphham.report.canvas import AnyRun, blank_figure, go
 from graphham.report.safe_text import plot_text
 from graphham.report.view import RunView
+from graphham.results.agreement import confusion
 
 if TYPE_CHECKING:
     from graphham.report.canvas import Figure
@@ -47,11 +48,28 @@ def label_heatmap(run: AnyRun, level: int = 2) -> Figure:
     return _heatmap(counts[order], rows, view.tree.names[level - 1], "label", f"level {level}")
 
 
+def confusion_heatmap(run: AnyRun) -> Figure:
+    """Draw which labels are taken for which, over all nodes with a known label."""
+    view = RunView.of(run)
+    labels, prediction = view.result.labels, view.result.prediction
+    if labels is None or prediction is None:
+        raise InputError("the run predicts no labels; fit with --task classify")
+    names = [str(c) for c in labels.classes]
+    counts = confusion(labels, prediction)
+    # A square, also where a class is never predicted: the diagonal is what is right.
+    return _heatmap(counts, names, names, "label", "predicted", every_column=True)
+
+
 def _heatmap(
-    counts: npt.NDArray[Any], rows: Sequence[str], columns: Sequence[str], what: str, across: str
+    counts: npt.NDArray[Any],
+    rows: Sequence[str],
+    columns: Sequence[str],
+    what: str,
+    across: str,
+    every_column: bool = False,
 ) -> Figure:
     total = np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    used = np.flatnonzero(counts.sum(axis=0) > 0)
+    used = np.flatnonzero((counts.sum(axis=0) > 0) | every_column)
     text = [plot_text(r, 28) for r in rows]
     top = [plot_text(columns[int(c)], 28) for c in used]
     trace = go.Heatmap(

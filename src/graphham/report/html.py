@@ -14,6 +14,7 @@ from graphham.errors import InputError
 from graphham.report.plotlyjs import figure_tools, plotly_source
 from graphham.report.safe_text import need, one_line
 from graphham.report.view import BOUNDARY_SHARE, RunView
+from graphham.results.agreement import accuracy
 from graphham.results.run_folder import DERIVED
 from graphham.system.atomic import replacing
 from graphham.version import __version__
@@ -95,6 +96,10 @@ def report_page(view: RunView) -> str:
         drawn["levels"] = figures.level_heatmap(view)
     if view.label_names and view.num_levels:
         drawn["labels"] = figures.label_heatmap(view)
+    known, said = view.result.labels, view.result.prediction
+    right = None if known is None or said is None else accuracy(known, said)
+    if right is not None:
+        drawn["confusion"] = figures.confusion_heatmap(view)
     if view.result.attention_gap:
         drawn["attention"] = figures.attention_histogram(view)
     if sum(isinstance(r.get("epoch"), int) for r in view.run.metrics) > 1:  # a line needs two
@@ -104,6 +109,7 @@ def report_page(view: RunView) -> str:
         ("map", "Map"),
         *([("groups", "Groups")] if view.num_levels else []),
         *([("agreement", "Levels and labels")] if {"levels", "labels"} & drawn.keys() else []),
+        *([("classes", "Predictions")] if "confusion" in drawn else []),
         *([("boundary", "Between groups")] if boundary else []),
         *([("training", "Training")] if {"attention", "training"} & drawn.keys() else []),
         ("details", "Details"),
@@ -128,6 +134,7 @@ def report_page(view: RunView) -> str:
         groups=contents.group_rows(view),
         has_labels=bool(view.label_names),
         label_use="trained on" if view.run.config.get("task") == "classify" else "never trained on",
+        right="" if right is None else f"{right:.1%}",
         boundary=boundary,
         has_memberships=bool(view.result.memberships),
         facts=contents.facts(view),

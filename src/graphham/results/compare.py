@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -161,6 +162,31 @@ def compare_runs(first: Run, second: Run, level: int = 1) -> Comparison:
         partner,
         scores["ari"],
         scores["nmi"],
+    )
+
+
+def compare_levels(first: Run, second: Run) -> list[Comparison]:
+    """Compare two runs on every level that both have, the finest first."""
+    levels = min(first.hierarchy.num_levels, second.hierarchy.num_levels)
+    return [compare_runs(first, second, level) for level in range(1, levels + 1)]
+
+
+def comparison_lines(parts: Sequence[Comparison]) -> list[str]:
+    """Return a comparison of one or more levels in a few readable lines."""
+    shared, *_ = parts[0].lines()
+    return [shared, *(line for part in parts for line in part.lines()[1:])]
+
+
+def all_moved(parts: Sequence[Comparison]) -> pa.Table:
+    """Return the nodes that moved on each level, which is the column ``level``."""
+    import pyarrow as pa
+
+    tables = [part.moved_table() for part in parts]
+    levels = [
+        pa.array(np.full(len(t), p.level), pa.int32()) for t, p in zip(tables, parts, strict=True)
+    ]
+    return pa.concat_tables(
+        [t.add_column(1, "level", column) for t, column in zip(tables, levels, strict=True)]
     )
 
 

@@ -16,9 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from graphham.errors import InputError
+from graphham.graph.store import refuse_taken
 from graphham.results.formats import find_format
-from graphham.results.result_table import rows_to_lists
+from graphham.results.node_columns import flat_parts, run_columns
 from graphham.system.atomic import creating
+from graphham.system.scratch import publish, scratch_beside
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,24 +50,33 @@ def export_run(run: Run, out: str | Path, format: str, graph: Graph | None = Non
 
     What a method does not have is left out.
 
-    * ``parquet``: one table: ``id``, ``embedding`` (a list), ``group_l``, ``concentration``.
-    * ``csv``: ``id``, ``dim_0``, ``dim_1``, ..., then ``group_1``, ``group_2``, ...
+    * ``parquet``: one table with the columns of :func:`graphham.results.node_columns.node_columns`.
+    * ``csv``: the same, one number per column: ``dim_0``, ``dim_1``, ... for the vector.
     * ``word2vec``: the text format; blanks in ids become underscores.
     * ``graphml``: nodes with their groups, names of groups, labels and titles, and the edges.
     * ``pyg``: a ``.npz`` file for PyTorch Geometric, see :func:`pyg_arrays`.
     * ``edges``: a Parquet table of links, see :func:`graphham.results.edge_export.write_edges`.
+    * ``graphrag``: a folder with the tables of GraphRAG, see :mod:`graphham.results.graphrag`.
 
     Args:
         run: The opened run.
         out: The file to write; it must not exist.
-        format: One of ``parquet, csv, word2vec, graphml, pyg, edges``.
-        graph: The graph of the run, for ``graphml``, ``pyg`` and ``edges``; the one the run holds
-            when not given.
+        format: One of ``parquet, csv, word2vec, graphml, pyg, edges, graphrag``.
+        graph: The graph of the run, for the last four; the one the run holds when not given.
     """
     chosen = find_format(format)
     if chosen.needs_graph:
         graph = _graph_of(run, graph, format)
     path = Path(out)
+    if chosen.is_folder:
+        refuse_taken(path, overwrite=False)
+        with scratch_beside(path) as scratch:
+            folder = scratch / "export"
+            folder.mkdir()
+            notes = chosen.writer()(run, folder, graph)
+            refuse_taken(path, overwrite=False)
+            publish(folder, path)
+        return Export(path, format, tuple(notes))
     with creating(path) as temporary:
         notes = chosen.writer()(run, temporary, graph)
     return Export(path, format, tuple(notes))
@@ -107,13 +118,11 @@ def _chunks(count: int) -> Iterator[slice]:
 
 
 def write_parquet(run: Run, path: Path, graph: Graph | None) -> list[str]:
-    """Write one table of ids, vectors and groups."""
+    """Write one table with all that is known about nodes."""
     import pyarrow.parquet as pq
 
-    extra = [*_group_columns(run), *_present(run, "concentration")]
-    table = run.nodes.select(["id", *extra]).replace_schema_metadata(None)
-    table = table.add_column(1, "embedding", rows_to_lists(np.asarray(run.embedding)))
-    pq.write_table(table, path, compression="zstd", use_dictionary=_group_columns(run))
+    names = [n for n in _group_columns(run) for n in (n, f"{n}_name")]
+    pq.write_table(run_columns(run), path, compression="zstd", use_dictionary=names)
     return []
 
 
@@ -125,17 +134,12 @@ def _vector_table(vectors: npt.NDArray[np.float32]) -> pa.Table:
 
 
 def write_csv(run: Run, path: Path, graph: Graph | None) -> list[str]:
-    """Write one line per node: id, vector, groups."""
+    """Write one line per node: the same columns as Parquet, one number each."""
     import pyarrow.csv as csv
 
-    groups = run.nodes.select(["id", *_group_columns(run)]).replace_schema_metadata(None)
     writer = None
     try:
-        for rows in _chunks(groups.num_rows):
-            part = groups.slice(rows.start, rows.stop - rows.start)
-            table = _vector_table(run.embedding[rows]).add_column(0, "id", part.column("id"))
-            for name in _group_columns(run):
-                table = table.append_column(name, part.column(name))
+        for table in flat_parts(run, _CHUNK):
             if writer is None:
                 writer = csv.CSVWriter(path, table.schema)
             writer.write_table(table)
@@ -224,11 +228,15 @@ def _graphml_columns(run: Run) -> list[tuple[str, str, Any]]:
         named = pa.array(list(run.hierarchy.names[level]), type=pa.large_string())
         columns.append((name, "int", text(codes)))
         columns.append((f"{name}_name", "string", _xml_text(named).take(codes.combine_chunks())))
+    for level, member in enumerate(run.result().memberships, 1):
+        shown = run.nodes.column(f"group_{level}").to_numpy()
+        strength = np.take_along_axis(member, shown[:, None].astype(np.int64), 1)[:, 0]
+        columns.append((f"strength_{level}", "double", text(pa.array(strength))))
     for name in _present(run, "title", "label", "prediction"):
         values = run.nodes.column(name)
         kind = "long" if pa.types.is_integer(values.type) else "string"
         columns.append((name, kind, _xml_text(text(values))))
-    numbers = _present(run, "concentration", "confidence")
+    numbers = _present(run, "concentration", "between", "evidence", "confidence")
     return columns + [(name, "double", text(run.nodes.column(name))) for name in numbers]
 
 
@@ -279,8 +287,9 @@ def pyg_arrays(run: Run, graph: Graph | None = None) -> dict[str, npt.NDArray[An
 
     ``edge_index`` (both directions of an undirected edge), ``edge_weight``; ``x``, or for large
     sparse features ``x_data, x_indices, x_indptr, x_shape``; ``y`` (-1 unknown; 0/1 rows if
-    multi-label); ``embedding``, ``group_l``, ``membership_l``, ``concentration``; ``NAME_mask`` per
-    split; ``ids`` for integer ids, ``ids_utf8`` and ``ids_offsets`` for text. From the file::
+    multi-label), ``prediction`` and ``confidence``; ``embedding``, ``group_l``, ``membership_l``,
+    ``concentration``; ``NAME_mask`` per split; ``ids`` for integer ids, ``ids_utf8`` and
+    ``ids_offsets`` for text. From the file::
 
         z = {k: torch.from_numpy(v) for k, v in np.load("run.npz").items()}
         data = Data(**{k: v for k, v in z.items() if not k.startswith("ids")})
@@ -314,6 +323,10 @@ def pyg_arrays(run: Run, graph: Graph | None = None) -> dict[str, npt.NDArray[An
         arrays["y"] = found.labels.codes.astype(np.int64)
     elif found.labels is not None and found.labels.matrix is not None:
         arrays["y"] = found.labels.matrix.toarray().astype(np.uint8)
+    if found.prediction is not None and found.prediction.codes is not None:
+        arrays["prediction"] = found.prediction.codes.astype(np.int64)
+    if found.confidence is not None:
+        arrays["confidence"] = found.confidence
     for name, rows in graph.splits.items():
         mask = np.zeros(graph.num_nodes, dtype=bool)
         mask[rows] = True

@@ -27,11 +27,13 @@ class Format:
             to write and the graph, and returns notes for the user.
         suffixes: Ends of file names that mean this format.
         needs_graph: Whether the graph is written too; the function gets ``None`` otherwise.
+        is_folder: Whether the format is a folder of files; the function gets an empty one.
     """
 
     place: str
     suffixes: tuple[str, ...]
     needs_graph: bool = False
+    is_folder: bool = False
 
     def writer(self) -> Writer:
         """Load the function that writes the format."""
@@ -48,6 +50,7 @@ FORMATS = {
     "pyg": Format("export:write_pyg", (".npz",), needs_graph=True),
     # Parquet too, so that only --format can ask for it.
     "edges": Format("edge_export:write_edges", (), needs_graph=True),
+    "graphrag": Format("graphrag:write_graphrag", (), needs_graph=True, is_folder=True),
 }
 
 

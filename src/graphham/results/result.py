@@ -126,6 +126,28 @@ class FitResult:
         stop = sum(self.layer_dims[:number])
         return self.embedding[:, stop - self.layer_dims[number - 1] : stop]
 
+    def take(self, rows: npt.NDArray[np.int64]) -> FitResult:
+        """Return what is said about some rows, in that order; parents stay those of all."""
+
+        def some(values: Any) -> Any:
+            return values if values is None or not len(values) else values[rows]
+
+        gaps = self.attention_gap
+        return replace(
+            self,
+            ids=self.ids.take(rows),
+            embedding=np.asarray(self.embedding)[rows],
+            memberships=[some(values) for values in self.memberships],
+            groups=[some(values) for values in self.groups],
+            concentration=some(self.concentration),
+            between=some(self.between),
+            evidence=some(self.evidence),
+            labels=None if self.labels is None else self.labels.take(rows),
+            prediction=None if self.prediction is None else self.prediction.take(rows),
+            confidence=some(self.confidence),
+            attention_gap=None if gaps is None else [some(gap) for gap in gaps],
+        )
+
     def validate(self) -> FitResult:
         """Check every promise of this class; return self or raise :class:`InputError`."""
         n, levels = self.num_nodes, self.num_levels

@@ -39,6 +39,8 @@ class Screen:
     @property
     def is_live(self) -> bool:
         """Whether lines can be redrawn; colours forced into a log file do not make it one."""
+        if self.console.is_jupyter:
+            return True
         return self.console.is_terminal and self.console.file.isatty()
 
     def say(self, label: str, lines: str | Iterable[str]) -> None:
@@ -127,6 +129,7 @@ class TrainingProgress:
             BarColumn(bar_width=24),
             TextColumn("{task.fields[status]}", markup=False),
             console=self.screen.console,
+            transient=isinstance(self, FitBar),
         )
         self._task = self._bar.add_task("", total=self._total, completed=start_epoch, status="")
         self._bar.start()
@@ -138,6 +141,45 @@ class TrainingProgress:
             return None
         recent = list(self._ends)[1:]
         return (recent[-1] - recent[0]) / (len(recent) - 1) * (self._total - epoch)
+
+
+class Unheard(TrainingProgress):
+    """Progress that nobody wants to see."""
+
+    def __init__(self) -> None:
+        super().__init__(Screen(quiet=True))
+
+    def on_plan(self, plan: Any) -> None:
+        """Ignore the plan."""
+
+    def on_start(self, total_epochs: int, start_epoch: int) -> None:
+        """Ignore the start."""
+
+    def on_epoch(self, epoch: int, record: Mapping[str, Any]) -> None:
+        """Ignore the epoch."""
+
+    def on_note(self, text: str) -> None:
+        """Ignore the remark."""
+
+
+class FitBar(TrainingProgress):
+    """The bar of a fit from Python: no plan, and nothing of it stays when the fit is done."""
+
+    def on_plan(self, plan: Any) -> None:
+        """Keep the plan to oneself."""
+
+    @classmethod
+    def wanted(cls, verbose: bool | None) -> TrainingProgress:
+        """Return a bar where one can be drawn, lines where they are asked for, else silence.
+
+        Args:
+            verbose: ``True`` shows progress anywhere, ``False`` nowhere, and ``None`` in terminals
+                and notebooks.
+        """
+        if verbose is False:
+            return Unheard()
+        screen = Screen()
+        return cls(screen) if verbose or screen.is_live else Unheard()
 
 
 def loss_text(record: Mapping[str, Any]) -> str:
