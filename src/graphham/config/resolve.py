@@ -96,9 +96,10 @@ _FEW_LABELS = TaskDefaults(
     weight_decay=5e-3,
     epochs=300,
     class_steps=10,
-    teacher_weight=1.0,
+    teacher_weight=3.0,
 )
-# Where neighbours often differ, spreading scores and trusting contexts teaches what is wrong.
+# Where neighbours often differ, spreading scores and trusting contexts teaches what is wrong, and
+# what groups say of classes must not be kept small.
 _FEW_LABELS_NEIGHBORS_DIFFER = replace(_FEW_LABELS, context_weight=0.2, class_steps=0)
 
 

@@ -156,7 +156,7 @@ class LossConfig(_Section):
         None,
         ge=0,
         description="asks nodes without a label to agree with what their groups say of the "
-        "classes; when absent 1 where labels are few, else 0",
+        "classes; when absent 3 where labels are few, else 0",
     )
 
 

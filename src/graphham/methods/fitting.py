@@ -39,7 +39,7 @@ from graphham.training.shared_checkpoints import check_shared
 from graphham.training.step import check_shards
 from graphham.training.structure import StructureSearch
 from graphham.training.supervision import Truth
-from graphham.training.teacher import class_odds, class_table, teach
+from graphham.training.teacher import teach
 from graphham.training.trainer import Trainer
 from graphham.training.validation import LabelValidator, LinkValidator, Validator
 
@@ -164,9 +164,6 @@ def fit_graph(
             classes = len(graph.labels.classes)
             said = teach(prepared.groups.committee(config), truth, classes)
             trainer.teacher = torch.from_numpy(ranks.share_array(said.numpy()))
-            there = prepared.groups.map
-            theta = class_table(there.known, there.model.parents, truth, classes)
-            model.take_class_odds(ranks.share_array(class_odds(theta, truth.is_multi)))
         trained = time.perf_counter()
         status = trainer.fit(resume)
         trained = time.perf_counter() - trained

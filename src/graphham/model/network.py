@@ -151,7 +151,6 @@ class GraphHAMNet(nn.Module):
         self.layers = nn.ModuleList(layers)
         self.decoders = nn.ModuleList(decoders)
         self.classifier = nn.Linear(settings.dim, num_classes) if num_classes else None
-        # Apart from the classifier: what groups say of classes is no weight to be kept small.
         told = num_classes > 0 and self.has_block_groups
         self.class_odds = (
             nn.Parameter(torch.zeros(sum(settings.groups), num_classes)) if told else None
@@ -173,16 +172,6 @@ class GraphHAMNet(nn.Module):
             if score is not None:
                 with torch.no_grad():
                     score.copy_(torch.from_numpy(table))
-
-    def take_class_odds(self, odds: npt.NDArray[Any]) -> None:
-        """Start from what the finest groups say of the classes.
-
-        Args:
-            odds: ``(K_1, num_classes)`` log odds of each class in each group.
-        """
-        assert self.class_odds is not None
-        with torch.no_grad():
-            self.class_odds[: len(odds)] = torch.from_numpy(odds).to(self.class_odds)
 
     def reset_parameters(
         self, generator: torch.Generator, directions: npt.NDArray[Any] | None = None

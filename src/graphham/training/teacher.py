@@ -83,15 +83,6 @@ def class_table(
     return np.asarray(theta, dtype=np.float32)
 
 
-def class_odds(theta: Floats, is_multi: bool) -> Floats:
-    """Return log odds of each class in each group, around 0 where classes are exclusive."""
-    theta = np.clip(theta, 1e-3, 1 - 1e-3)
-    if is_multi:
-        return np.asarray(np.log(theta / (1 - theta)), dtype=np.float32)
-    logs = np.log(theta)
-    return np.asarray(logs - logs.mean(axis=1, keepdims=True), dtype=np.float32)
-
-
 def group_classes(
     memberships: Floats,
     parents: Sequence[npt.NDArray[np.int64]],

@@ -229,7 +229,7 @@ def make_optimizer(model: GraphHAMNet, config: ResolvedConfig) -> Adam:
     decayed: list[Tensor] = []
     free: list[Tensor] = []
     for name, parameter in model.named_parameters():
-        heavy = name.endswith((".weight", ".shortcut")) and "decoders" not in name
+        heavy = name.endswith((".weight", ".shortcut", "class_odds")) and "decoders" not in name
         (decayed if heavy else free).append(parameter)
     return Adam(
         [
