@@ -121,7 +121,6 @@ ABLATIONS = {
     "minus lambda": {"model.group_score": "none"},
     "minus Q": {"loss.group_context": False},
     "minus L_reg": {"loss.must_link_weight": 0.0, "loss.cannot_link_weight": 0.0},
-    "links are no evidence": {"model.group_links": False},
     "skip-gram": {"loss.context": "skipgram", "loss.walks": 5},
 }
 

@@ -200,15 +200,16 @@ def test_saving_and_loading_is_equal_to_the_bit(name: str, task: str, tmp_path: 
 @pytest.mark.parametrize(("name", "task"), _FITS)
 def test_transform_repeats_the_fit_or_says_why_not(name: str, task: str, tmp_path: Path) -> None:
     method = fitted(name, task)
+    same = replace(planted())  # another object: what was fitted itself is never placed anew
     if name not in _PLACES:
         with pytest.raises(InputError, match="cannot place"):
-            method.transform(planted())
+            method.transform(same)
         return
-    vectors = method.transform(planted())
+    vectors = method.transform(same)
     np.testing.assert_array_equal(vectors, method.embedding_)
     method.save(tmp_path / "kept")
     again = load_method(tmp_path / "kept")
-    np.testing.assert_array_equal(again.transform(planted()), vectors)
+    np.testing.assert_array_equal(again.transform(same), vectors)
 
 
 @pytest.mark.parametrize(

@@ -209,7 +209,8 @@ class BlockFit:
     Args:
         model: The model.
         memberships: ``(num_nodes, K_1)`` finest memberships.
-        bound: Evidence lower bound, to compare starts with the same inputs.
+        bound: What memberships, features and the links of every level are worth, in nats, to
+            compare starts of one graph.
         link_gain: Per level nats by which the link table beats chance.
         rounds: Rounds it took.
     """
@@ -273,7 +274,8 @@ def fit_block_model(
         if used >= rounds or change < _SETTLED:
             break
     entropy = -float((memberships * np.log(memberships + _TINY)).sum(dtype=np.float64))
-    bound = entropy + float((memberships * told).sum(dtype=np.float64)) + gains[0]
+    # Every level's table describes the links; without the coarse ones a tree could be cut anyhow.
+    bound = entropy + float((memberships * told).sum(dtype=np.float64)) + sum(gains)
     return BlockFit(model, memberships, bound, gains, used)
 
 
