@@ -84,7 +84,7 @@ def test_the_task_and_the_labels_decide_the_defaults():
     assert (embed.train.weight_decay, classify.train.weight_decay) == (0.0, 5e-4)
     assert [c.model.init for c in (embed, classify, few)] == ["svd", "glorot", "svd"]
     assert [c.model.class_steps for c in (embed, classify, few, apart)] == [0, 0, 10, 0]
-    assert [c.loss.teacher_weight for c in (embed, classify, few, apart)] == [0, 0, 1, 1]
+    assert [c.loss.teacher_weight for c in (embed, classify, few, apart)] == [0, 0, 3, 3]
     assert [c.loss.context_weight for c in (embed, classify, few, apart)] == [1, 0.2, 1, 0.2]
     # What is not about neighbours is the same for few labels of either kind.
     assert apart.train == few.train
@@ -109,11 +109,15 @@ def test_own_features_switch_residual_paths_on_for_classes_only():
 def test_groups_come_from_classes_or_from_size():
     embed = make_config({})
     assert default_groups(embed, GraphFacts(180, 900)) == (10, 4)
-    assert default_groups(CLASSIFY, GraphFacts(180, 900, num_classes=6)) == (14, 6)
+    assert default_groups(CLASSIFY, GraphFacts(180, 900, num_classes=6)) == (22, 6)
     assert default_groups(make_config({"layers": 3, "dim": 96}), GraphFacts(180, 900))[-1] == 4
     assert len(default_groups(make_config({"layers": 1}), GraphFacts(180, 900))) == 1
-    assert default_groups(embed, GraphFacts(3, 4)) == (3, 2)
-    assert default_groups(CLASSIFY, GraphFacts(180, 900, num_classes=90)) == (154, 64)
+    assert default_groups(embed, GraphFacts(3, 4)) == (2, 2)
+    assert default_groups(CLASSIFY, GraphFacts(180, 900, num_classes=90)) == (64, 64)
+    # What a search of the graph found wins over its size, and never over classes.
+    found = GraphFacts(180, 900, num_classes=6, found_groups=(12, 1))
+    assert default_groups(embed, found) == (12, 1)
+    assert default_groups(CLASSIFY, found) == (22, 6)
 
 
 def test_dropout_falls_with_size_within_bounds():

@@ -51,7 +51,7 @@ class StructureSearch:
             return None
         shown = self.structure.displayed if self.structure.found else ()
         if len(shown) > levels:
-            shown = (*shown[: levels - 1], shown[-1])
+            shown = shown[:1] if levels == 1 else (*shown[: levels - 1], shown[-1])
         return tuple(int(count) for count in shown) + (1,) * (levels - len(shown))
 
     def start(self, groups: tuple[int, ...]) -> tuple[Codes, list[Codes]] | None:
