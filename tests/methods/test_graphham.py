@@ -196,6 +196,7 @@ def test_loading_without_the_graph_and_with_another(tmp_path, fitted):
     loaded = GraphHAM.load(tmp_path / "run")
     assert_same(loaded.read(GRAPH), fitted.result_)
     shutil.rmtree(tmp_path / "run" / "graph")  # as in a run of a large graph
+    loaded = GraphHAM.load(tmp_path / "run")
     for use in (loaded.groups_table, lambda: loaded.explain("n3"), lambda: loaded.save("x")):
         with pytest.raises(InputError, match="needs the training graph"):
             use()
@@ -252,8 +253,8 @@ def test_groups_table_and_boundary_nodes(fitted):
     assert sizes == np.bincount(fitted.groups_[0], minlength=6).tolist()
     nodes = fitted.boundary_nodes(7)
     assert len(nodes) == 7
-    lowest = np.argsort(fitted.concentration_, kind="stable")[:7]
-    assert set(nodes.column("id").to_pylist()) == {GRAPH.ids[int(i)] for i in lowest}
+    most = np.argsort(-fitted.result_.between, kind="stable")[:7]
+    assert nodes.column("id").to_pylist() == [GRAPH.ids[int(i)] for i in most]
     with pytest.raises(InputError):
         fitted.explain("nobody")
 
