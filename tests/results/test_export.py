@@ -227,7 +227,7 @@ def test_a_failed_export_leaves_nothing(tmp_path: Path, monkeypatch) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("pyarrow.parquet.write_table", broken)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(InputError, match="No space"):
         export_run(run, tmp_path / "x.parquet", "parquet")
     assert {p.name for p in tmp_path.iterdir()} == {"run"}
 

@@ -109,7 +109,7 @@ class GroupMap:
             "basis": self.basis,
             "scale": np.array([self.scale], dtype=np.float32),
             "known": self.known,
-            "graph": np.frombuffer(self.graph.encode(), dtype=np.uint8),
+            "graph": np.frombuffer(self.graph.encode(), dtype=np.uint8).copy(),
         }
         return {f"groups.{name}": a for name, a in own.items()} | self.model.state()
 
