@@ -14,7 +14,8 @@ def test_every_tile_leads_to_a_row_of_the_numbers(view: RunView) -> None:
     tiles = {tile["name"]: tile for tile in contents.headline_tiles(view)}
     assert {tile["source"] for tile in tiles.values()} <= set(rows)
     mean = float(view.run.nodes["concentration"].to_numpy().mean())
-    assert tiles["mean concentration"]["value"] == f"{mean:.3f}"
+    assert tiles["nodes between groups"]["value"] == f"{int(view.is_boundary.sum()):,}"
+    assert rows["n-between-nodes"]["value"] == tiles["nodes between groups"]["value"]
     assert rows["n-concentration-mean"]["value"] == f"{mean:.6g}"
     assert rows["n-cost-seconds"]["value"] == "3"
     assert tiles["time"]["value"] == "3 s"
@@ -35,9 +36,9 @@ def test_groups_are_listed_in_tree_order_largest_first(view: RunView) -> None:
     assert place == len(rows)
 
 
-def test_boundary_nodes_are_the_least_concentrated(view: RunView) -> None:
+def test_boundary_nodes_are_those_most_between(view: RunView) -> None:
     nodes = view.run.nodes
-    order = np.argsort(nodes["concentration"].to_numpy(), kind="stable")[:15]
+    order = np.argsort(-nodes["between"].to_numpy(), kind="stable")[:15]
     ids = [str(nodes["id"][int(row)].as_py()) for row in order]
     rows = contents.boundary_rows(view)
     assert [row["id"] for row in rows] == ids

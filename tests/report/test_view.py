@@ -15,11 +15,12 @@ from tests.report.conftest import write_run
 
 def test_facts_are_the_runs_own(view: RunView) -> None:
     concentration = view.run.nodes["concentration"].to_numpy()
-    assert view.is_boundary.sum() == (concentration <= np.quantile(concentration, 0.05)).sum()
+    between = view.run.nodes["between"].to_numpy()
+    assert view.boundary_bar == pytest.approx(max(np.quantile(between, 0.95), 0.2))
+    assert view.is_boundary.sum() == (between >= view.boundary_bar).sum() > 0
     percentiles = view.concentration_percentiles
     assert len(percentiles) == 101
     assert (percentiles[0], percentiles[100]) == (concentration.min(), concentration.max())
-    assert percentiles[5] == pytest.approx(view.boundary_bar)
     assert view.group_records[2, 1]["name"] == view.tree.names[1][1]
     assert RunView.of(view) is view
 

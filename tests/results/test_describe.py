@@ -210,10 +210,12 @@ def test_two_strongest_equals_sorting(count: int, k: int) -> None:
         assert (first != second).all()
 
 
-def test_boundary_table_lists_the_least_concentrated_first() -> None:
+def test_boundary_table_lists_those_most_between_first() -> None:
     result = make_result(80, (4, 2))
     rows = boundary_table(result, 10).to_pylist()
-    assert [r["id"] for r in rows] == np.argsort(result.concentration, kind="stable")[:10].tolist()
+    assert [r["id"] for r in rows] == np.argsort(-result.between, kind="stable")[:10].tolist()
+    assert [r["between"] for r in rows] == sorted(result.between.tolist(), reverse=True)[:10]
+    assert {r["evidence"] for r in rows} == {None}  # nobody said how much there is to go by
     for row in rows:
         member = result.memberships[row["level"] - 1][row["id"]]
         assert member[row["first_group"]] == row["first_membership"]

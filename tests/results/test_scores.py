@@ -188,7 +188,7 @@ def test_collapse_is_reported_with_what_to_change():
     assert collapse_notes([fine, fine // 4], (12, 3)) == []
     (note, other) = collapse_notes([fine, np.zeros(500, dtype=int)], (12, 3))
     assert "level 2 uses only 1 of 3 groups" in note
-    assert "loss.balance_weight" in note
+    assert "--groups" in note
     assert "hardly nest" in other
     (note,) = collapse_notes([fine % 2, fine % 2], (12, 2))
     assert "level 1 uses only 2 of 12 groups" in note

@@ -68,8 +68,11 @@ def test_groups_that_a_search_found_are_one_more_start():
         def start(self, groups):
             return (GRAPH.labels.codes.astype(np.int64), TREE) if groups == (6, 2) else None
 
-    fits = [fitted(search=Search(), groups=groups)[0].fits for groups in ((6, 2), (5, 2))]
+    found = {"groups_from": "graph"}
+    fits = [fitted(search=Search(), groups=groups, **found)[0].fits for groups in ((6, 2), (5, 2))]
     assert [len(one) for one in fits] == [5, 4]
+    # Where the number was given nothing but the settings decides.
+    assert len(fitted(search=Search(), groups=(6, 2))[0].fits) == 4
     np.testing.assert_array_equal(fits[0][-1].model.parents[0], TREE[0])
 
 

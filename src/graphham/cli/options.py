@@ -193,16 +193,17 @@ def open_graph(source: str, options: GraphOptions, parts: bool = False) -> Graph
             verify_store(source)
         return attach_tables(as_graph(source), options)
     from graphham.io import read_graph
+    from graphham.io.files import unpacking_at_most
 
-    graph = read_graph(
-        Path(source).expanduser(),
-        source=options.source,
-        target=options.target,
-        weight=options.weight,
-        directed=options.directed,
-        max_unpacked=options.max_unpacked,
-        skip_bad_rows=options.skip_bad_rows,
-    )
+    with unpacking_at_most(options.max_unpacked):
+        graph = read_graph(
+            Path(source).expanduser(),
+            source=options.source,
+            target=options.target,
+            weight=options.weight,
+            directed=options.directed,
+            skip_bad_rows=options.skip_bad_rows,
+        )
     return attach_tables(graph, options)
 
 

@@ -21,7 +21,7 @@ from graphham.io.edge_formats import open_edges
 from graphham.io.edge_streams import EdgeColumns, EdgeSource, NotIntegersError
 from graphham.io.encode import listed
 from graphham.io.features import attach_features
-from graphham.io.files import IN_MEMORY_BYTES, SpillFolder, unpacking_at_most
+from graphham.io.files import IN_MEMORY_BYTES, SpillFolder
 from graphham.io.labels import attach_labels
 from graphham.io.parquet_edges import table_edges
 from graphham.io.spool import Progress, Spool, in_memory
@@ -43,7 +43,6 @@ def read_graph(
     id_column: str | None = None,
     isolated: bool = False,
     name: str | None = None,
-    max_unpacked: float | None = None,
     skip_bad_rows: bool = False,
     fill_missing: str | None = None,
 ) -> Graph:
@@ -68,8 +67,6 @@ def read_graph(
         id_column: Name of the id column in the feature and label tables.
         isolated: Admit nodes that occur in features or labels but in no edge.
         name: What to call the graph; the file's name if not given.
-        max_unpacked: Most GiB that a packed file may become; 100 times its size (and at least a
-            quarter of a GiB) if not given.
         skip_bad_rows: Leave rows out that cannot be used, and count and show them, instead of
             refusing the file.
         fill_missing: ``"mean"`` or ``"zero"`` for features that are missing.
@@ -78,20 +75,19 @@ def read_graph(
         InputError: Something cannot be used; the message is one sentence that says what to do.
     """
     columns = EdgeColumns(source, target, weight, directed, skip_bad_rows)
-    with unpacking_at_most(max_unpacked):
-        graph = read_edges([Path(edges).expanduser()], columns, name=name)
-        if features is not None:
-            graph = attach_features(
-                graph,
-                features,
-                id_column,
-                isolated,
-                labels,
-                fill_missing=fill_missing,
-                skip_bad_rows=skip_bad_rows,
-            )
-        if labels is not None:
-            graph = attach_labels(graph, labels, id_column, isolated, skip_bad_rows)
+    graph = read_edges([Path(edges).expanduser()], columns, name=name)
+    if features is not None:
+        graph = attach_features(
+            graph,
+            features,
+            id_column,
+            isolated,
+            labels,
+            fill_missing=fill_missing,
+            skip_bad_rows=skip_bad_rows,
+        )
+    if labels is not None:
+        graph = attach_labels(graph, labels, id_column, isolated, skip_bad_rows)
     return graph
 
 
