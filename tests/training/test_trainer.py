@@ -272,6 +272,7 @@ def test_only_transformations_and_the_classifier_decay():
         "layers.1.weight",
         "layers.1.shortcut",
         "classifier.weight",
+        "class_odds",
     }
     assert len(decayed["params"]) + len(free["params"]) == len(names)
 
@@ -304,7 +305,7 @@ def test_with_few_labels_nodes_learn_from_what_their_groups_say():
     settings = {"task": "classify", "train.evaluate_every": 1}
     rows = np.arange(0, GRAPH.num_nodes, 6)
     few = fit_graph(GRAPH, small_config(settings), train_rows=rows)
-    assert few.config.loss.teacher_weight == 1.0
+    assert few.config.loss.teacher_weight == 3.0
     assert few.config.model.class_steps == 10
     assert all(record["teacher"] > 0 for record in few.history)
     many = fit_graph(GRAPH, small_config(settings))

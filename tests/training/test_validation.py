@@ -30,13 +30,14 @@ class Fixed(torch.nn.Module):
     def encode(self, batch):
         return [SimpleNamespace(output=self.output)]
 
-    def class_logits(self, states):
+    def class_logits(self, states, memberships):
         return states[0]
 
     def spread(self, logits, block):
         return logits
 
 
+BATCH = SimpleNamespace(blocks=[None], memberships=torch.zeros(0, 0), num_targets=0)
 NUMBERS = st.lists(st.integers(-3, 3), min_size=1, max_size=8)
 
 
@@ -52,7 +53,7 @@ def test_single_labels_are_scored_by_accuracy_then_loss():
     logits, codes = rng.normal(size=(30, 4)), rng.integers(0, 4, 30)
     validation = torch.arange(0, 30, 2)
     truth = Truth(torch.from_numpy(codes), torch.zeros(30, dtype=torch.bool), validation)
-    accuracy, tie = LabelValidator(truth).score(Fixed(logits), SimpleNamespace(blocks=[None]))
+    accuracy, tie = LabelValidator(truth).score(Fixed(logits), BATCH)
     rows = validation.numpy()
     assert accuracy == pytest.approx(accuracy_score(codes[rows], logits[rows].argmax(1)))
     probability = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
@@ -63,7 +64,7 @@ def test_many_labels_are_scored_by_micro_f1_as_a_test_scores_them():
     rng = np.random.default_rng(1)
     logits, targets = rng.normal(size=(30, 4)), rng.random((30, 4)) < 0.4
     truth = many_labels(targets, first=5)
-    score, _ = LabelValidator(truth).score(Fixed(logits), SimpleNamespace(blocks=[None]))
+    score, _ = LabelValidator(truth).score(Fixed(logits), BATCH)
     labels = sp.csr_matrix(targets[5:])
     tested = label_metrics(labels, take_as_many(logits[5:], labels))
     assert score == pytest.approx(tested["micro_f1"])
@@ -90,7 +91,7 @@ def test_validation_prefers_the_better_order_of_labels_to_logits_around_zero():
     trained = (3.0 * targets + 0.5 * chance - 6.0).astype(np.float32)
     truth = many_labels(targets)
     everything = Labels(tuple(range(20)), matrix=sp.csr_matrix(targets))
-    batch = SimpleNamespace(blocks=[None])
+    batch = BATCH
     for score in (
         lambda logits: LabelValidator(truth).score(Fixed(logits), batch)[0],
         lambda logits: label_score(1 / (1 + np.exp(-logits)), everything, np.arange(200)),
@@ -124,7 +125,7 @@ def test_baselines_are_validated_by_the_same_rule():
     net = Planted(logits)
     steps = _Steps(net, graph, inputs, Schedule(), 0, truth)
     assert _NetworkLoop(net, steps, None).score() == LabelValidator(truth).score(
-        Fixed(logits), SimpleNamespace(blocks=[None])
+        Fixed(logits), BATCH
     )
 
 
