@@ -110,3 +110,19 @@ def test_a_loaded_model_opens_its_own_run(runs: Path) -> None:
     with model.explore(open_browser=False) as running:
         running.explorer.rename(2, 0, "mine")
     assert gh.open_run(runs / "run0").hierarchy.names[1][0] == "mine"
+
+
+def test_explain_gives_parts_that_add_up(graphham: Graphham, runs: Path) -> None:
+    node = str(gh.open_run(runs / "run0").nodes["id"][3].as_py())
+    said = graphham("explain", str(runs / "run0"), node)
+    assert (said.code, said.err) == (0, "")
+    assert "why not" in said.out
+    told = json.loads(graphham("explain", str(runs / "run0"), node, "--json").out)
+    assert str(told["id"]) == node
+    for level in told["levels"]:
+        why = level["why"]
+        parts = why["features"] + why["links"] + why["levels_above"] + why["spread"]
+        assert parts == pytest.approx(why["log_odds"], abs=1e-4)
+    missing = graphham("explain", str(runs / "run0"), "nobody")
+    assert missing.code == 2
+    assert "nobody" in missing.err

@@ -81,4 +81,4 @@ def test_the_shell_can_complete_commands() -> None:
         text=True,
         env={**os.environ, **asked},
     )
-    assert done.stdout.split() == ["explore", "export"]
+    assert done.stdout.split() == ["explore", "explain", "export"]

@@ -1,4 +1,4 @@
-"""``graphham report``, ``explore`` and ``compare``: look at what a fit found."""
+"""``graphham report``, ``explore``, ``compare``, ``neighbors``, ``explain``: look at a fit."""
 
 from __future__ import annotations
 
@@ -216,6 +216,32 @@ def neighbors(
         from graphham.report.run_comparison import write_moved
 
         screen.say("Wrote", str(write_moved(found, Path(out))))
+
+
+def explain(
+    run: RunArgument,
+    node: Annotated[str, typer.Argument(metavar="ID", help="The id of a node, as you wrote it.")],
+    graph: _GraphOption = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print every number as JSON instead of lines.")
+    ] = False,
+) -> None:
+    """Say why a node is in its groups: features, links and levels, in parts that add up.
+
+    Examples:
+      graphham explain runs/cora 31336
+      graphham explain runs/cora 31336 --json
+    """
+    import json
+
+    from graphham.errors import InputError
+    from graphham.methods.registry import load_method
+
+    method = load_method(run, _open_graph(graph))
+    if not hasattr(method, "explain"):
+        raise InputError(f"the method {method.name} has no explanations; fit graphham for them")
+    said = method.explain(node)
+    print(json.dumps(said.to_dict(), indent=2) if as_json else said)
 
 
 def _open_graph(graph: str | None) -> Graph | None:
