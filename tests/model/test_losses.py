@@ -11,6 +11,7 @@ from graphham.model.losses import (
     class_loss,
     constraint_loss,
     contrastive_loss,
+    sharpened,
     skipgram_loss,
     violation_mass,
 )
@@ -182,3 +183,16 @@ def test_firm_memberships_give_finite_losses_and_gradients():
         (grad,) = torch.autograd.grad(loss, held, retain_graph=True)
         assert torch.isfinite(loss)
         assert torch.isfinite(grad).all()
+
+
+@pytest.mark.parametrize("is_multi", [False, True])
+def test_sharpened_probabilities_are_surer_and_still_probabilities(is_multi):
+    chances = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8]])
+    sure = sharpened(chances, is_multi)
+    if is_multi:
+        torch.testing.assert_close(sure[1, 2], torch.tensor(0.64 / (0.64 + 0.04)))
+        assert sure[0, 0] == 0.5
+    else:
+        torch.testing.assert_close(sure.sum(1), torch.ones(2))
+        torch.testing.assert_close(sure[0], torch.tensor([0.25, 0.09, 0.04]) / 0.38)
+        assert bool((sure.max(1).values > chances.max(1).values).all())

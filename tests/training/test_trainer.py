@@ -51,6 +51,11 @@ class KilledError(BaseException):
 
 
 CASES = {
+    "few labels": {
+        "task": "classify",
+        "train.validation_share": 0.85,
+        "train.evaluate_every": 1,
+    },
     "default": {},
     "sampled": SAMPLED,
     "tables": {

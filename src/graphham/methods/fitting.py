@@ -163,7 +163,7 @@ def fit_graph(
             assert graph.labels is not None
             classes = len(graph.labels.classes)
             said = teach(prepared.groups.committee(config), truth, classes)
-            trainer.teacher = torch.from_numpy(ranks.share_array(said.numpy()))
+            trainer.learn_from(torch.from_numpy(ranks.share_array(said.numpy())))
         trained = time.perf_counter()
         status = trainer.fit(resume)
         trained = time.perf_counter() - trained

@@ -127,3 +127,15 @@ def class_loss(logits: Tensor, truth: Tensor) -> Tensor:
     if truth.dim() == 1:
         return F.cross_entropy(logits, truth)
     return logits.shape[1] * F.binary_cross_entropy_with_logits(logits, truth)
+
+
+def sharpened(chances: Tensor, is_multi: bool) -> Tensor:
+    """Return probabilities made surer: squared, and scaled to be probabilities again.
+
+    Args:
+        chances: ``(nodes, num_classes)``.
+        is_multi: Whether each label has a probability of its own, instead of one in all.
+    """
+    square = chances.square()
+    others = (1 - chances).square() + square if is_multi else square.sum(-1, keepdim=True)
+    return square / others.clamp_min(1e-12)

@@ -14,6 +14,7 @@ from graphham.config.resolved import ResolvedConfig
 from graphham.graph.graph import Graph
 from graphham.model.context import ContextTable
 from graphham.model.inputs import NodeInputs
+from graphham.model.losses import sharpened
 from graphham.model.network import Batch, GraphHAMNet
 from graphham.parallel.ranks import ALONE, Ranks
 from graphham.parallel.row_shards import RowShards
@@ -28,7 +29,7 @@ from graphham.training.optimizer import Adam
 from graphham.training.shared_checkpoints import load_together, save_together
 from graphham.training.step import TrainingSteps
 from graphham.training.supervision import Truth
-from graphham.training.validation import Validator
+from graphham.training.validation import LabelValidator, Validator
 
 
 class Trainer(EpochLoop):
@@ -78,7 +79,8 @@ class Trainer(EpochLoop):
         self.steps = TrainingSteps(
             model, self.optimizer, tables, self.batches, self._loss, config, ranks
         )
-        # ``(num_nodes, num_classes)`` what the groups say of the classes.
+        # ``(num_nodes, num_classes)`` what the groups say of the classes, and what teaches now.
+        self.groups_say: Tensor | None = None
         self.teacher: Tensor | None = None
         self._whole: Batch | None = None
         self._saved = 0.0
@@ -120,7 +122,29 @@ class Trainer(EpochLoop):
             assert self.validator is not None
             score = self.validator.score(self.model, self.whole())
         first, second = self.ranks.tell(score)
+        self._update_teacher()
         return float(first), float(second)
+
+    def learn_from(self, groups_say: Tensor) -> None:
+        """Teach nodes without a label by what their groups say of the classes.
+
+        Args:
+            groups_say: ``(num_nodes, num_classes)`` probabilities.
+        """
+        self.groups_say = self.teacher = groups_say
+
+    def _update_teacher(self) -> None:
+        """Let the teacher hear the network just validated: the mean of both, made surer."""
+        if self.groups_say is None or self.truth is None:
+            return
+        logits = self.validator.logits if isinstance(self.validator, LabelValidator) else None
+        shared = torch.from_numpy(
+            self.ranks.share_array(None if logits is None else logits.numpy())
+        )
+        is_multi = self.truth.is_multi
+        said = shared.sigmoid() if is_multi else shared.softmax(1)
+        # A soft label would teach nodes to be unsure.
+        self.teacher = sharpened((said + self.groups_say) / 2, is_multi)
 
     def log(self, record: dict[str, Any]) -> None:
         """Add the record of an epoch to the run's log."""
@@ -184,6 +208,8 @@ class Trainer(EpochLoop):
         for level, table in enumerate(t for t in self.tables if isinstance(t, ContextTable)):
             arrays[f"table.{level}.weight"] = table.weight
             arrays[f"table.{level}.squares"] = table.squares
+        if self.teacher is not None:
+            arrays["teacher"] = self.teacher
         meta = {
             "epoch": epoch,
             "best_score": self.best.score,
@@ -214,6 +240,7 @@ class Trainer(EpochLoop):
         for level, table in enumerate(t for t in self.tables if isinstance(t, ContextTable)):
             table.weight.copy_(arrays[f"table.{level}.weight"])
             table.squares.copy_(arrays[f"table.{level}.squares"])
+        self.teacher = arrays.get("teacher", self.teacher)
         score = meta["best_score"]
         self.best.score = None if score is None else (score[0], score[1])
         self.best.epoch = meta["best_epoch"]
