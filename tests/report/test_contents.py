@@ -68,3 +68,13 @@ def test_facts_repeat_the_run(view: RunView) -> None:
 )
 def test_durations_read_well(seconds: float, text: str) -> None:
     assert contents._duration(seconds) == text
+
+
+def test_the_page_says_whether_the_graph_has_groups(view: RunView) -> None:
+    assert contents.structure_sentence(view) == ""  # nobody asked
+    said = {"found": False, "sentence": "no groups found: chance does as well"}
+    view.run.summary["structure"] = said
+    try:
+        assert contents.lead(view).endswith(" No groups found: chance does as well.")
+    finally:
+        del view.run.summary["structure"]

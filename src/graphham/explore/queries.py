@@ -19,6 +19,7 @@ from graphham.explore.attention_columns import AttentionCache
 from graphham.explore.binary_columns import pack
 from graphham.explore.selection import attribute_rows, selected_rows
 from graphham.readout.neighbors import nearest_to
+from graphham.report.contents import structure_sentence
 from graphham.report.palette import BASE, CONCENTRATION_SCALE, UNKNOWN
 from graphham.report.view import RunView
 from graphham.results.describe import feature_name, features_of
@@ -126,6 +127,7 @@ class Explorer:
             "firm": view.concentration_percentiles if view.result.memberships else None,
             "colors": {"unknown": UNKNOWN, "plain": BASE[0], "firm": CONCENTRATION_SCALE},
             "attentionNote": self.attention.unavailable_reason,
+            "structureNote": structure_sentence(self.view).strip(),
             "nesting": run.summary.get("hierarchy", {}).get("nesting"),
         }
 

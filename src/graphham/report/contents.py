@@ -46,7 +46,7 @@ def numbers(view: RunView) -> list[dict[str, str]]:
 
 
 def lead(view: RunView) -> str:
-    """Return one sentence: what was fitted and how many groups came out."""
+    """Return what was fitted, how many groups came out, and whether the graph has any at all."""
     graph = view.run.summary.get("graph", {})
     parts = f"{graph.get('nodes', view.num_nodes):,} nodes and {graph.get('edges', 0):,} edges"
     if graph.get("features"):
@@ -59,7 +59,16 @@ def lead(view: RunView) -> str:
         f"{int((s > 0).sum())} {'fine' if i == 0 else 'coarse'} groups"
         for i, s in enumerate(view.tree.sizes)
     )
-    return f"{reader} read {parts} and found {levels}."
+    return f"{reader} read {parts} and made {levels}.{structure_sentence(view)}"
+
+
+def structure_sentence(view: RunView) -> str:
+    """Return a further sentence where a search said whether the graph has groups, or nothing."""
+    structure = view.run.summary.get("structure", {})
+    if structure.get("found") is None:
+        return ""
+    said = str(structure["sentence"])
+    return f" {said[:1].upper()}{said[1:]}."
 
 
 def headline_tiles(view: RunView) -> list[dict[str, str]]:

@@ -46,6 +46,7 @@ export class PanelView {
       ...this.legend(),
       el("h3", {}, "Keys"),
       el("p", {}, "/ search · Esc clear · Tab and arrows move through tree and map · + and − zoom the map"),
+      overview.structureNote ? el("p", { className: "note" }, overview.structureNote) : null,
       overview.attentionNote ? el("p", { className: "note" }, overview.attentionNote) : null,
     ];
   }
