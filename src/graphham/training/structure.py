@@ -22,6 +22,8 @@ Codes = npt.NDArray[np.int64]
 _MOST_NODES = 400_000
 _MOST_LINKS = 20_000_000
 _CURVE_POINTS = 40
+_LEAST_UPPER = 3  # groups from which on an upper level is shown as it was found
+_MOST_SHOWN = 64  # finest groups up to which they are
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,10 +51,22 @@ class StructureSearch:
         """
         if self.structure is None:
             return None
-        shown = self.structure.displayed if self.structure.found else ()
+        shown = self._levels()
         if len(shown) > levels:
             shown = shown[:1] if levels == 1 else (*shown[: levels - 1], shown[-1])
         return tuple(int(count) for count in shown) + (1,) * (levels - len(shown))
+
+    def _levels(self) -> tuple[int, ...]:
+        """Return the levels that were found, or those a person can read on the way down.
+
+        Where no level above the finest tells anything, the finest is often more than a person
+        wants to read: numbers on the way of joins are shown then.
+        """
+        if self.structure is None or not self.structure.found:
+            return ()
+        found = self.structure.groups
+        is_tree = len(found) > 1 and found[1] >= _LEAST_UPPER and found[0] <= _MOST_SHOWN
+        return found[:2] if is_tree else self.structure.displayed
 
     def start(self, groups: tuple[int, ...]) -> tuple[Codes, list[Codes]] | None:
         """Return finest groups and parents to start a fit of those sizes from, if it found them."""
