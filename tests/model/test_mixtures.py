@@ -15,10 +15,10 @@ from experiments.mixture_study import (
     start_memberships,
     word_evidence,
 )
+from graphham.model.block_model import sum_levels
 from graphham.model.mixtures import (
     count_link_table,
     lead_with,
-    merge_groups,
     mix_memberships,
 )
 
@@ -68,7 +68,7 @@ def test_levels_are_sums_and_upper_mixtures_cross_parents(planted) -> None:
     fine, coarse = found.memberships
     assert fine.dtype == coarse.dtype == np.float32
     np.testing.assert_allclose(fine.sum(1), 1, atol=1e-5)
-    np.testing.assert_allclose(coarse, merge_groups(fine, graph.parent), atol=1e-6)
+    np.testing.assert_allclose(coarse, sum_levels(fine, [graph.parent])[1], atol=1e-6)
     assert (found.mixed[1] <= found.mixed[0] + 1e-6).all()
     top = np.argsort(-graph.memberships, axis=1)[:, :2]
     crosses = graph.parent[top[:, 0]] != graph.parent[top[:, 1]]

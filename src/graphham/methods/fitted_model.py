@@ -222,7 +222,7 @@ class FittedModel(ScikitConventions):
         return table.filter(pc.equal(table["level"], level))
 
     def boundary_nodes(self, count: int = 20) -> pa.Table:
-        """Return the nodes least committed to one group, and the two groups each lies between."""
+        """Return the nodes most between two groups, and which two."""
         self._check_fitted()
         return boundary_table(self.result_, count)
 

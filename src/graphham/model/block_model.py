@@ -40,7 +40,15 @@ _TINY = 1e-9
 
 
 class Links(Protocol):
-    """The links of a graph, as much of them as mean field needs."""
+    """The links of a graph, as much of them as mean field needs.
+
+    Args:
+        out_degrees: ``(num_nodes,)`` sums of the weights of outgoing links.
+        in_degrees: ``(num_nodes,)`` the same of incoming ones; equal without directions.
+    """
+
+    out_degrees: Floats
+    in_degrees: Floats
 
     @property
     def degrees(self) -> Floats:
@@ -153,9 +161,20 @@ class BlockModel:
         out: Floats = x @ factor.T
         return out
 
-    def link_evidence(self, memberships: Floats, links: Links) -> Floats:
-        """Return ``(num_nodes, K_1)`` what links say, given everybody's finest memberships."""
-        leaving, arriving = links.sums(memberships)
+    def link_evidence(
+        self,
+        memberships: Floats,
+        links: Links,
+        sums: tuple[Floats, Floats | None] | None = None,
+    ) -> Floats:
+        """Return ``(num_nodes, K_1)`` what links say, given everybody's finest memberships.
+
+        Args:
+            memberships: ``(num_nodes, K_1)``.
+            links: The links.
+            sums: What ``links.sums(memberships)`` returned, where it is at hand.
+        """
+        leaving, arriving = links.sums(memberships) if sums is None else sums
         heard = leaving @ self.tables[0].T
         if arriving is not None:
             heard += arriving @ self.tables[0]
@@ -255,7 +274,6 @@ def fit_block_model(
     memberships = np.full((len(codes), count), (1 - _START_SURE) / count, dtype=np.float32)
     memberships[np.arange(len(codes)), codes] += _START_SURE
     x = own * np.float32(scale**0.5)
-    trust = link_trust(links.degrees)[:, None]
     used = 0
     while True:
         sums = links.sums(memberships)
@@ -263,11 +281,7 @@ def fit_block_model(
         if not uses_links:
             model = replace(model, tables=[np.zeros_like(table) for table in model.tables])
         told = model.feature_evidence(x)
-        heard = sums[0] @ model.tables[0].T
-        if sums[1] is not None:
-            heard += sums[1] @ model.tables[0]
-        heard *= trust
-        moved = softmax_rows(told + heard)
+        moved = softmax_rows(told + model.link_evidence(memberships, links, sums))
         change = _change(moved, memberships)
         memberships = moved
         used += 1
@@ -292,11 +306,9 @@ def _estimate(
     depth = len(parents) + 1
     paths = tree_paths(parents, memberships.shape[1])
     toward = memberships.T @ x
-    out_degrees = getattr(links, "out_degrees", links.degrees)
-    in_degrees = getattr(links, "in_degrees", links.degrees)
     seen = (memberships.T @ sums[0]).astype(np.float64)
-    leaving = (memberships.T @ out_degrees).astype(np.float64)
-    arriving = (memberships.T @ in_degrees).astype(np.float64)
+    leaving = (memberships.T @ links.out_degrees).astype(np.float64)
+    arriving = (memberships.T @ links.in_degrees).astype(np.float64)
     vectors: list[Floats] = []
     tables: list[Floats] = []
     gains: list[float] = []

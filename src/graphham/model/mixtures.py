@@ -32,6 +32,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from graphham.kernels import mixture_loops as loops
+from graphham.model.block_model import sum_levels, tree_paths
 from graphham.system.jit import Array, frozen
 
 Floats = npt.NDArray[np.float32]
@@ -121,7 +122,7 @@ def mix_memberships(
     if features is not None:
         values = np.asarray(features, dtype=np.float32)
         said = frozen(values - values.max(axis=1, keepdims=True))
-    ancestors = frozen(_ancestors(parents, width))
+    ancestors = frozen(np.stack(tree_paths(parents, width)))
     degrees = np.empty(count)
     loops.add_over_links(*links, np.ones(count), degrees)
     pi = np.ascontiguousarray(memberships, dtype=np.float32)
@@ -167,9 +168,8 @@ def mix_memberships(
             break
     evidence = _evidence(links, link_odds(pi, table), said, prior)
     share = share if width > 1 else 0.0
-    return Mixtures(
-        _levels(pi, parents), mixed, second, 2 * second * evidence, evidence, table, prior, share
-    )
+    levels, between = tuple(sum_levels(pi, parents)), 2 * second * evidence
+    return Mixtures(levels, mixed, second, between, evidence, table, prior, share)
 
 
 def lead_with(mixtures: Floats, mean_field: Floats) -> Floats:
@@ -216,29 +216,6 @@ def count_link_table(
     expected = np.outer(out, into) / max(float(counts.sum()), _TINY)
     table: npt.NDArray[np.float64] = (counts + _SMOOTH) / (expected + _SMOOTH)
     return table
-
-
-def merge_groups(memberships: Floats, parent: Array) -> Floats:
-    """Return the memberships of the level above: sums over the children."""
-    parent = np.asarray(parent, dtype=np.int64)
-    into = np.zeros((len(parent), int(parent.max()) + 1), dtype=np.float32)
-    into[np.arange(len(parent)), parent] = 1.0
-    merged: Floats = memberships @ into
-    return merged
-
-
-def _levels(pi: Floats, parents: Sequence[Array]) -> tuple[Floats, ...]:
-    levels = [pi]
-    for parent in parents:
-        levels.append(merge_groups(levels[-1], parent))
-    return tuple(levels)
-
-
-def _ancestors(parents: Sequence[Array], width: int) -> npt.NDArray[np.int64]:
-    rows = [np.arange(width, dtype=np.int64)]
-    for parent in parents:
-        rows.append(np.asarray(parent, dtype=np.int64)[rows[-1]])
-    return np.stack(rows)
 
 
 def _relative(weights: Array | None) -> Array:

@@ -30,7 +30,7 @@ def node_map(run: AnyRun, color: ColorBy = 1, boundary: bool = True) -> Figure:
     Args:
         run: The run.
         color: A level (1 is the finest), ``"label"``, ``"concentration"`` or ``"nothing"``.
-        boundary: Mark the nodes that commit least, in a trace of their own, where the method says
+        boundary: Mark the nodes between two groups, in a trace of their own, where the method says
             how firmly nodes belong to groups.
     """
     view = RunView.of(run)
