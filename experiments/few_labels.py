@@ -1,10 +1,12 @@
-"""Few labels: methods side by side on the same draws of labels, with paired tests.
+"""Few labels and many: methods side by side on the same splits, with paired tests.
 
     python -m experiments.few_labels --methods graphham gcn gat:published 'wide=gcn{"dim": 64}'
 
 measures what is missing and prints tables. Every cell is one method on one draw: N labels per
-class, 200 validation nodes, all others tested. Labels, random links and planted graphs are drawn
-from the number of the draw, so that all methods see the same. Finished cells are lines of one file,
+class, 200 validation nodes, all others tested; ``--labels folds`` instead trains on four of five
+folds of all labels, draw d testing fold d mod 5, and ``--labels links`` ranks held-out links by the
+cosine of the first layer (AUC). Labels, random links and planted graphs are drawn from the number
+of the draw, so that all methods see the same. Finished cells are lines of one file,
 which another run goes on with; several processes may share it.
 
 A method is ``NAME``, ``NAME:published`` (the settings of its paper), ``NAME:tuned`` (the better on
@@ -31,6 +33,7 @@ from experiments.measuring import load_graph
 from graphham.errors import InputError
 from graphham.evaluate.cells import Cell, Record, rounded
 from graphham.evaluate.classify import measure_classification
+from graphham.evaluate.links import measure_links
 from graphham.evaluate.running import one_thread, versions
 from graphham.evaluate.significance import Comparison, compare, holm
 from graphham.evaluate.tables import Column, Spread, Table
@@ -41,10 +44,11 @@ from graphham.sampling.keys import derive_key, numpy_generator
 
 FILE = Path(__file__).parent / "results" / "few_labels.jsonl"
 GRAPHS = ("cora", "citeseer", "partners")
-LABELS = (5, 20)
+LABELS = ("5", "20")
 DRAWS = 10
 REFERENCE = "graphham"
 _DIGITS = 5
+_FOLDS = 5
 _KEPT = ("metrics", "hierarchy", "validation", "chosen", "split", "cost")
 
 Measure = Callable[[Cell], Record]
@@ -92,14 +96,16 @@ class Entry:
         budget = SEARCH_BUDGET if form == "tuned" else 1
         return cls(label if equals else text, name, settings, budget)
 
-    def cell(self, graph: str, labels: int, draw: int) -> Cell:
-        """Return the cell of one draw."""
+    def cell(self, graph: str, labels: str, draw: int) -> Cell:
+        """Return the cell of one draw; ``labels`` is a number per class, or folds, or links."""
+        is_few = labels.isdecimal()
         return Cell(
-            "classify",
+            "links" if labels == "links" else "classify",
             graph,
-            f"few{labels}",
+            f"few{labels}" if is_few else labels,
             self.method,
-            seed=draw,
+            seed=draw if is_few else draw // _FOLDS,
+            fold=0 if is_few else draw % _FOLDS,
             budget=self.budget,
             settings=self.settings,
         )
@@ -152,12 +158,18 @@ def find_graph(name: str, draw: int) -> Graph:
     return with_random_links(graph, int(percent), draw)
 
 
+def metric(cell: Cell) -> str:
+    """Return what a cell is scored by."""
+    return "auc" if cell.kind == "links" else "accuracy"
+
+
 def measure_cell(cell: Cell) -> Record:
     """Fit the cell's method on its draw and score it on the test nodes."""
     graph = find_graph(cell.graph, cell.seed)
     with one_thread():
         began = time.process_time()
-        record, _ = measure_classification(graph, cell)
+        measure = measure_links if cell.kind == "links" else measure_classification
+        record, _ = measure(graph, cell)
         spent = time.process_time() - began
     kept: Record = {name: record[name] for name in _KEPT if name in record}
     kept["cost"] = {**kept["cost"], "cpu_seconds": spent}
@@ -205,7 +217,7 @@ def run(
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(whole, ensure_ascii=False, sort_keys=True) + "\n")
-        score = whole.get("metrics", {}).get("accuracy", whole.get("reason"))
+        score = whole["metrics"][metric(cell)] if "metrics" in whole else whole.get("reason")
         say(f"{number}/{len(todo)} {cell.graph} {cell.protocol} {cell.method} {cell.seed}: {score}")
 
 
@@ -220,7 +232,7 @@ def tables(
     records: Mapping[str, Record],
     entries: Sequence[Entry],
     graphs: Sequence[str],
-    labels: Sequence[int],
+    labels: Sequence[str],
     draws: Sequence[int],
     reference: str = REFERENCE,
 ) -> list[Table]:
@@ -230,21 +242,22 @@ def tables(
         records: Finished cells by key.
         entries: Rows, in order.
         graphs: Graphs, in order.
-        labels: Labels per class.
+        labels: Labels per class, ``folds`` or ``links``.
         draws: Numbers of the draws.
         reference: Label of the row the others are compared with; differences are left out where
             it is not among the entries or has no cells.
     """
     conditions = [(graph, count) for graph in graphs for count in labels]
-    scores: dict[tuple[str, str, int], dict[int, float]] = {}
+    scores: dict[tuple[str, str, str], dict[int, float]] = {}
     seconds: dict[str, list[float]] = {}
     for entry in entries:
         for graph, count in conditions:
             found = scores.setdefault((entry.label, graph, count), {})
             for draw in draws:
-                record = records.get(entry.cell(graph, count, draw).key, {})
+                cell = entry.cell(graph, count, draw)
+                record = records.get(cell.key, {})
                 if record.get("status") == "done":
-                    found[draw] = float(record["metrics"]["accuracy"])
+                    found[draw] = float(record["metrics"][metric(cell)])
                     seconds.setdefault(entry.label, []).append(float(record["cost"]["cpu_seconds"]))
     heads = {(g, c): Column(f"{g}-{c}", f"{g}, {c}", "score") for g, c in conditions}
     rows = tuple(
@@ -262,20 +275,20 @@ def tables(
         f"Accuracy, mean and standard error over the draws that are finished, {finished} of "
         f"{len(draws)} in a column; a mean without an error is one draw."
     )
-    first = Table("Few labels: accuracy", columns, rows, (note,), "means")
+    first = Table("Accuracy, or AUC of links", columns, rows, (note,), "means")
     second = _differences(scores, entries, conditions, heads, reference)
     return [first] if second is None else [first, second]
 
 
 def _differences(
-    scores: Mapping[tuple[str, str, int], dict[int, float]],
+    scores: Mapping[tuple[str, str, str], dict[int, float]],
     entries: Sequence[Entry],
-    conditions: Sequence[tuple[str, int]],
-    heads: Mapping[tuple[str, int], Column],
+    conditions: Sequence[tuple[str, str]],
+    heads: Mapping[tuple[str, str], Column],
     reference: str,
 ) -> Table | None:
     """Return the paired differences to the reference, Holm over all of them."""
-    found: dict[tuple[str, str, int], Comparison] = {}
+    found: dict[tuple[str, str, str], Comparison] = {}
     for entry in entries:
         for graph, count in conditions:
             ours = scores.get((reference, graph, count), {})
@@ -306,7 +319,7 @@ def _differences(
         f"of the paired t-test after Holm over all {len(found)} differences of this table. Draws "
         f"of labels on one graph share their test nodes, which makes p optimistic.",
     )
-    return Table(f"Few labels: differences to {reference}", columns, rows, notes, "differences")
+    return Table(f"Differences to {reference}", columns, rows, notes, "differences")
 
 
 def _mean_error(values: Mapping[int, float]) -> Spread | float | None:
@@ -332,7 +345,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--methods", nargs="+", required=True, metavar="METHOD")
     parser.add_argument("--graphs", nargs="+", default=list(GRAPHS), metavar="GRAPH")
-    parser.add_argument("--labels", nargs="+", type=int, default=list(LABELS), metavar="N")
+    parser.add_argument("--labels", nargs="+", default=list(LABELS), metavar="N")
     parser.add_argument(
         "--noise", nargs="+", type=int, default=[0], metavar="P", help="per cent of links to add"
     )
@@ -343,6 +356,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--show", action="store_true", help="measure nothing")
     given = parser.parse_args(arguments)
     try:
+        for text in given.labels:
+            if not (text.isdecimal() and int(text)) and text not in ("folds", "links"):
+                raise InputError(f"--labels {text!r}: give a number per class, folds or links")
         entries = [Entry.parse(text) for text in given.methods]
         graphs = [f"{g}+{p}" if p else g for p in given.noise for g in given.graphs]
         draws = range(given.first_draw, given.first_draw + given.draws)

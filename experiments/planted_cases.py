@@ -66,18 +66,22 @@ TREES = {
     "tree-50-33-17": (0.50, 0.33, 0.17),
     "tree-40-30-30": (0.40, 0.30, 0.30),
 }
+# Nodes that copy whom others link to, so that who the neighbours are tells the class; whether
+# links keep their direction.
+COPIES = {"copied": False, "copied-directed": True}
+_COPY_NODES, _COPY_CLASSES, _TEMPLATES, _COPY_LINKS, _POOL = 2000, 5, 500, 6, 60
 
 
 def is_planted(name: str) -> bool:
     """Tell whether a graph's name is that of a planted case or tree."""
-    return name in CASES or name in TREES
+    return name in CASES or name in TREES or name in COPIES
 
 
 def planted_graph(name: str, seed: int) -> tuple[Graph, list[npt.NDArray[np.int32]]]:
     """Draw a planted graph and return it with its true groups, fine to coarse.
 
     Args:
-        name: A key of :data:`CASES` or :data:`TREES`.
+        name: A key of :data:`CASES`, :data:`TREES` or :data:`COPIES`.
         seed: Draws graph and features.
     """
     if name in TREES:
@@ -87,8 +91,12 @@ def planted_graph(name: str, seed: int) -> tuple[Graph, list[npt.NDArray[np.int3
             (COARSE, FINE // COARSE), 2000, edge_shares=TREES[name], seed=seed
         )
         return planted.graph, planted.levels
+    if name in COPIES:
+        return _copied(name, seed)
     if name not in CASES:
-        raise InputError(f"there is no planted case {name!r}; choose {', '.join((*CASES, *TREES))}")
+        raise InputError(
+            f"there is no planted case {name!r}; choose {', '.join((*CASES, *TREES, *COPIES))}"
+        )
     case = CASES[name]
     draw = numpy_generator(derive_key(seed, "planted case", case.key))
     fine = draw.permutation(np.arange(_NODES) % FINE).astype(np.int32)
@@ -103,6 +111,37 @@ def planted_graph(name: str, seed: int) -> tuple[Graph, list[npt.NDArray[np.int3
         labels=Labels(tuple(f"group {g}" for g in range(FINE)), codes=fine),
     )
     return graph, [fine, coarse]
+
+
+def _copied(name: str, seed: int) -> tuple[Graph, list[npt.NDArray[np.int32]]]:
+    """Draw a graph whose nodes copy one of 500 lists of six ends, four in ten with changes.
+
+    Every list belongs to a class; two fifths of its ends are from a small pool of the class, the
+    others are anybody. Features are weak, and ends are of any class.
+    """
+    draw = numpy_generator(derive_key(seed, "copied"))
+    of_list = draw.integers(_COPY_CLASSES, size=_TEMPLATES)
+    pools = np.stack([draw.choice(_COPY_NODES, _POOL, replace=False) for _ in range(_COPY_CLASSES)])
+    shape = (_TEMPLATES, _COPY_LINKS)
+    from_pool = np.take_along_axis(pools[of_list], draw.integers(_POOL, size=shape), axis=1)
+    lists = np.where(draw.random(shape) < 0.4, from_pool, draw.integers(_COPY_NODES, size=shape))
+    copied = draw.integers(_TEMPLATES, size=_COPY_NODES)
+    ends = lists[copied]
+    changed = (draw.random(ends.shape) < 0.4) & (draw.random(_COPY_NODES) < 0.4)[:, None]
+    ends = np.where(changed, draw.integers(_COPY_NODES, size=ends.shape), ends)
+    codes = of_list[copied].astype(np.int32)
+    means = draw.normal(size=(_COPY_CLASSES, _DIM))
+    x = 0.3 * means[codes] + draw.normal(size=(_COPY_NODES, _DIM))
+    graph = build_graph(
+        np.repeat(np.arange(_COPY_NODES), _COPY_LINKS),
+        ends.ravel(),
+        _COPY_NODES,
+        directed=COPIES[name],
+        name=name,
+        features=x.astype(np.float32),
+        labels=Labels(tuple(f"class {c}" for c in range(_COPY_CLASSES)), codes=codes),
+    )
+    return graph, [codes]
 
 
 def _edges(case: Case, fine: Any, draw: np.random.Generator) -> tuple[Any, Any]:

@@ -29,6 +29,7 @@ FACTS = st.builds(
     has_few_labels=st.booleans(),
     agreement=st.floats(0, 1),
     own_features_help=st.booleans(),
+    neighbors_tell=st.booleans(),
 )
 
 
@@ -51,6 +52,7 @@ def test_what_is_given_stays(facts):
         "task": "classify",
         "groups": (9, 4),
         "inputs.scaling": "row",
+        "inputs.link_rows": False,
         "model.residual": False,
         "model.init": "svd",
         "model.class_steps": 3,
@@ -211,3 +213,12 @@ def test_the_estimate_grows_with_everything_that_takes_memory():
         for batch in ("sampled", "full")
     )
     assert sampled < full
+
+
+def test_links_as_inputs_are_a_matter_of_labels_and_of_the_block_model():
+    facts = GraphFacts(2000, 9000, 30, num_classes=4, neighbors_tell=True)
+    assert resolve(make_config({"task": "classify"}), facts).inputs.link_rows
+    assert not resolve(make_config({}), facts).inputs.link_rows
+    assert not resolve(make_config({"task": "classify"}, preset="paper"), facts).inputs.link_rows
+    with pytest.raises(InputError, match="membership_input"):
+        resolve(make_config({"inputs.link_rows": True}, preset="paper"), facts)

@@ -89,7 +89,7 @@ def test_a_run_goes_on_where_the_file_ends(tmp_path: Path) -> None:
 
     path = tmp_path / "new" / "cells.jsonl"
     entry = Entry("gcn", "gcn")
-    cells = [entry.cell("cora", 5, draw) for draw in (3, 2, 1)]
+    cells = [entry.cell("cora", "5", draw) for draw in (3, 2, 1)]
     run(cells[:2], path, measure, lambda _: None)
     run(cells, path, measure, lambda _: None)
     assert seen == [3, 2, 1]
@@ -99,7 +99,7 @@ def test_a_run_goes_on_where_the_file_ends(tmp_path: Path) -> None:
     assert [r["status"] for r in found.values()] == ["done", "refused", "done"]
     assert "commit" in found[cells[0].key]["versions"]
     # Settings and budget are part of what a cell is.
-    other = Entry.parse('x=gcn{"dim": 8}').cell("cora", 5, 3)
+    other = Entry.parse('x=gcn{"dim": 8}').cell("cora", "5", 3)
     assert other.key not in found
     path.write_text("{}\n")
     with pytest.raises(InputError, match=r"line 1 of .*cells\.jsonl is no cell"):
@@ -108,7 +108,7 @@ def test_a_run_goes_on_where_the_file_ends(tmp_path: Path) -> None:
 
 def test_a_cell_is_measured_on_its_draw() -> None:
     entry = Entry.parse("label-propagation")
-    record = measure_cell(entry.cell("partners", 5, 1))
+    record = measure_cell(entry.cell("partners", "5", 1))
     assert record["split"]["train"] == 60
     assert record["split"]["validation"] == 200
     assert record["split"]["test"] == 2004 - 260
@@ -123,7 +123,7 @@ def test_differences_are_paired_and_pay_for_their_number() -> None:
     records = {}
     for entry in entries:
         for draw in range(5):
-            cell = entry.cell("cora", 5, draw)
+            cell = entry.cell("cora", "5", draw)
             # Draws differ far more than methods: only pairs can tell.
             score = 0.3 + 0.1 * draw + gaps[entry.label][draw]
             records[cell.key] = {
@@ -131,7 +131,7 @@ def test_differences_are_paired_and_pay_for_their_number() -> None:
                 "metrics": {"accuracy": score},
                 "cost": {"cpu_seconds": 2.0},
             }
-    means, differences = tables(records, entries, ["cora"], [5], range(5), "ours")
+    means, differences = tables(records, entries, ["cora"], ["5"], range(5), "ours")
     assert means.text()[1] == ["ours", "0.500 ± 0.071", "2.0"]
     rows = {row["method"]: row["cora-5"] for row in differences.rows}
     assert rows["a"].startswith("-10.0 (0/5), p ")
@@ -140,13 +140,13 @@ def test_differences_are_paired_and_pay_for_their_number() -> None:
     assert "all 2 differences" in differences.notes[0]
     assert "finished, 5 of 5" in means.notes[0]
     # One draw of ten is no mean with an error of zero.
-    del records[entries[0].cell("cora", 5, 0).key]
-    some = tables(records, entries, ["cora"], [5], range(4, 14), "ours")[0]
+    del records[entries[0].cell("cora", "5", 0).key]
+    some = tables(records, entries, ["cora"], ["5"], range(4, 14), "ours")[0]
     assert some.text()[1][1] == "0.700"
     assert "finished, 1 of 10" in some.notes[0]
-    assert "4 to 5 of 5" in tables(records, entries, ["cora"], [5], range(5), "ours")[0].notes[0]
-    assert len(tables(records, entries[1:], ["cora"], [5], range(5), "ours")) == 1
-    gappy = tables(records, entries, ["cora", "pubmed"], [5], range(5), "ours")
+    assert "4 to 5 of 5" in tables(records, entries, ["cora"], ["5"], range(5), "ours")[0].notes[0]
+    assert len(tables(records, entries[1:], ["cora"], ["5"], range(5), "ours")) == 1
+    gappy = tables(records, entries, ["cora", "pubmed"], ["5"], range(5), "ours")
     assert [row.get("pubmed-5") for row in gappy[0].rows] == [None] * 3
 
 
@@ -158,7 +158,7 @@ def test_the_command_measures_and_shows(tmp_path: Path, capsys: pytest.CaptureFi
     assert main(words) == 0
     shown = capsys.readouterr().out
     assert "partners+50, 5" in shown
-    assert "differences to x" in shown
+    assert "Differences to x" in shown
     assert len(path.read_text().splitlines()) == 4
     graphs = {record["cell"]["graph"] for record in read_cells(path).values()}
     assert graphs == {"partners", "partners+50"}
@@ -166,3 +166,16 @@ def test_the_command_measures_and_shows(tmp_path: Path, capsys: pytest.CaptureFi
     assert len(path.read_text().splitlines()) == 4
     assert main(["--methods", "gcnn"]) == 2
     assert "did you mean" in capsys.readouterr().err
+
+
+def test_folds_and_links_are_split_by_the_number_of_the_draw() -> None:
+    entry = Entry.parse("graphham")
+    many, links = entry.cell("cora", "folds", 7), entry.cell("cora", "links", 3)
+    assert (many.kind, many.protocol, many.seed, many.fold) == ("classify", "folds", 1, 2)
+    assert (links.kind, links.protocol, links.seed, links.fold) == ("links", "links", 0, 3)
+
+
+@pytest.mark.parametrize("labels", ["0", "some", "-5"])
+def test_labels_that_are_none_are_refused(labels: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--methods", "gcn", "--labels", labels, "--show"]) == 2
+    assert labels in capsys.readouterr().err

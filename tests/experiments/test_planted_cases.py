@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from experiments.planted_cases import CASES, planted_graph
+from experiments.planted_cases import CASES, COPIES, planted_graph
 
 # As drawn when the stored cells were measured; another graph would make them untrue.
 DRAWN = {
@@ -40,3 +40,17 @@ def test_planted_cases_share_edges_as_they_say(name: str) -> None:
 
 def test_the_graphs_are_those_of_the_stored_cells() -> None:
     assert {name: planted_graph(name, 13)[0].fingerprint() for name in CASES} == DRAWN
+
+
+@pytest.mark.parametrize("name", list(COPIES))
+def test_copies_have_neighbours_in_common_and_not_their_class(name: str) -> None:
+    graph, (codes,) = planted_graph(name, 3)
+    assert graph.directed is COPIES[name]
+    a, b = graph.edge_list().T
+    assert float((codes[a] == codes[b]).mean()) < 0.3
+    leaving = graph.adjacency()
+    common = np.asarray((leaving[:400] @ leaving.T).toarray())
+    common[np.arange(400), np.arange(400)] = 0
+    nearest = common.argmax(1)
+    assert float((codes[nearest] == codes[:400]).mean()) > 0.7
+    assert planted_graph(name, 3)[0].fingerprint() == graph.fingerprint()

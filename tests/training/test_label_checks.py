@@ -74,3 +74,23 @@ def test_scores_are_not_spread_where_neighbours_differ(case: str) -> None:
     asked = make_config({"task": "classify", "groups": (12, 3), "model.class_steps": 4})
     given = plan_fit(graph, asked, rows, np.arange(1, graph.num_nodes, 5))
     assert given.config.model.class_steps == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "tells"), [("copied", True), ("copied-directed", True), ("homophilous", False)]
+)
+def test_who_the_neighbours_are_is_asked_where_nodes_copy(name: str, tells: bool) -> None:
+    graph, _ = planted_graph(name, 11)
+    plan = plan_fit(graph, make_config({"task": "classify"}))
+    assert plan.config.inputs.link_rows is tells
+    assert any("who the neighbours are" in note for note in plan.notes) is tells
+    if tells:
+        assert plan.config.model.residual
+
+
+def test_labels_that_links_know_nothing_of_do_not_make_inputs_of_them() -> None:
+    graph, _ = planted_graph("copied", 11)
+    assert graph.labels is not None
+    codes = np.random.default_rng(0).permutation(graph.labels.codes).astype(np.int32)
+    mixed = replace(graph, labels=Labels(graph.labels.classes, codes=codes))
+    assert not plan_fit(mixed, make_config({"task": "classify"})).config.inputs.link_rows

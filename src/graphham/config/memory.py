@@ -19,6 +19,11 @@ def estimate_memory(config: ResolvedConfig, facts: GraphFacts) -> int:
     heads, dim = config.model.heads, config.layer_dims[0]
     width = facts.num_features or config.inputs.structural_dim
     data = 24 * facts.num_feature_values if facts.is_sparse else 12 * n * width
+    if config.inputs.link_rows:
+        sides = 2 if facts.is_directed else 1
+        data += 24 * sides * stored + (0 if facts.is_sparse else 24 * n * width)
+        # Weights, gradients and both of Adam's moments of every column.
+        data += 16 * n * sides * heads * dim * (2 if config.model.residual else 1)
     data += 12 * stored + 12 * n * (config.inputs.group_dim + sum(groups))
     if config.loss.context_table != "inductive":
         each = sum(groups) if config.loss.context_table == "full" else len(groups)

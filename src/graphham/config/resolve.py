@@ -88,6 +88,15 @@ _CLASSIFY = TaskDefaults(
     context_weight=0.2,
     init="glorot",
 )
+# Where links are inputs, most columns matter to few nodes: dropping them hides what there is to
+# learn, and decay has to keep so many weights small.
+_LINKS_ARE_INPUTS = replace(
+    _CLASSIFY,
+    feature_dropout=RateBySize(0.5, 0.35, 0.1),
+    edge_dropout=RateBySize(0.0, 0.0, 0.0),
+    dropout=RateBySize(0.2, 0.1, 0.1),
+    weight_decay=1e-3,
+)
 # Contexts teach what few labels cannot; without them and strong penalties the network learns its
 # handful of labels by heart.
 _FEW_LABELS = TaskDefaults(
@@ -118,15 +127,15 @@ def resolve(settings: RunConfig, facts: GraphFacts) -> ResolvedConfig:
     groups = settings.groups or default_groups(settings, facts)
     _check(settings, facts, groups)
     defaults = task_defaults(settings, facts)
-    n, train = facts.num_nodes, settings.train
+    n, train, rows = facts.num_nodes, settings.train, _has_link_rows(settings, facts)
     values = settings.model_dump()
     values |= {"groups": groups, "layers": len(groups)}
     if settings.groups is None and settings.task == "embed" and facts.found_groups is not None:
         values["groups_from"] = "graph"
-    _fill(values["inputs"], scaling=facts.scaling)
+    _fill(values["inputs"], scaling=facts.scaling, link_rows=rows)
     _fill(
         values["model"],
-        residual=settings.task == "classify" and facts.own_features_help,
+        residual=settings.task == "classify" and (facts.own_features_help or rows),
         init=defaults.init,
         class_steps=defaults.class_steps,
     )
@@ -172,6 +181,8 @@ def explain_resolved(settings: RunConfig, facts: GraphFacts) -> tuple[str, ...]:
         )
     if is_classify and settings.model.residual is None and facts.own_features_help:
         notes.append("own features help the validation labels: residual paths are on")
+    if settings.inputs.link_rows is None and facts.neighbors_tell:
+        notes.append("who the neighbours are helps the validation labels: links are inputs too")
     if not facts.num_features:
         notes.append("the graph has no features; structural ones are made from its links")
     return tuple(notes)
@@ -182,8 +193,16 @@ def task_defaults(settings: RunConfig, facts: GraphFacts) -> TaskDefaults:
     if settings.task == "embed":
         return _EMBED
     if not facts.has_few_labels:
-        return _CLASSIFY
+        return _LINKS_ARE_INPUTS if _has_link_rows(settings, facts) else _CLASSIFY
     return _FEW_LABELS if facts.neighbors_agree else _FEW_LABELS_NEIGHBORS_DIFFER
+
+
+def _has_link_rows(settings: RunConfig, facts: GraphFacts) -> bool:
+    """Whether a node's links are inputs."""
+    if settings.inputs.link_rows is not None:
+        return settings.inputs.link_rows
+    is_open = settings.task == "classify" and settings.model.membership_input == "block"
+    return is_open and facts.neighbors_tell
 
 
 def default_groups(settings: RunConfig, facts: GraphFacts) -> tuple[int, ...]:
@@ -222,6 +241,11 @@ def _check(settings: RunConfig, facts: GraphFacts, groups: tuple[int, ...]) -> N
         raise InputError(
             f"train.shards = {settings.train.shards} cuts sampled batches, but train.batch is "
             f"'full'; use train.batch = 'sampled', or one process and one shard"
+        )
+    if settings.inputs.link_rows and settings.model.membership_input != "block":
+        raise InputError(
+            "inputs.link_rows goes with model.membership_input = 'block'; leave it out to read the "
+            "paper as it is"
         )
     table = settings.loss.context_table
     if settings.loss.context == "infonce" and table not in ("auto", "inductive"):

@@ -42,6 +42,9 @@ class GraphFacts:
         agreement_error: Standard error of that share.
         own_features_help: Whether a node's own features beside its neighbours' predict the
             validation labels better.
+        neighbors_tell: Whether who a node's neighbours are predicts the validation labels better
+            than what they are like.
+        is_directed: Whether links have a direction.
         found_groups: Groups per level that the graph itself suggests; ``None`` where nobody looked.
     """
 
@@ -56,6 +59,8 @@ class GraphFacts:
     agreement: float = 1.0
     agreement_error: float = 0.0
     own_features_help: bool = False
+    neighbors_tell: bool = False
+    is_directed: bool = False
     found_groups: tuple[int, ...] | None = None
 
     @property
@@ -68,6 +73,7 @@ class ResolvedInputs(InputConfig):
     """Inputs with nothing left open."""
 
     scaling: Scaling
+    link_rows: bool
 
 
 class ResolvedModel(ModelConfig):

@@ -39,6 +39,12 @@ class InputConfig(_Section):
     group_dim: int = Field(
         64, ge=1, le=1024, description="main directions of the features that groups look at"
     )
+    link_rows: bool | None = Field(
+        None,
+        description="a node's links as further inputs, one column per node, so that who the "
+        "neighbours are can matter; when absent classify asks the validation labels, embed and "
+        "split stores go without",
+    )
     structural_dim: int = Field(
         128, ge=2, le=1024, description="width of the features made for a graph that has none"
     )

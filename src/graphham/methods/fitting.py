@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +16,11 @@ from graphham.config.resolved import ResolvedConfig
 from graphham.config.settings import RunConfig
 from graphham.errors import InputError
 from graphham.graph.graph import Graph
+from graphham.graph.mapped_features import MappedFeatures
 from graphham.methods.base import library_versions
 from graphham.model.context import ContextTable
 from graphham.model.inputs import FeatureMap, NodeInputs, fit_inputs
+from graphham.model.link_columns import LinkColumns
 from graphham.model.network import GraphHAMNet, activate
 from graphham.parallel.graph_access import graph_access
 from graphham.parallel.partitioned_graph import check_split
@@ -113,7 +115,17 @@ def prepare(
         return Prepared(features, inputs, None, start)
     basis = np.ascontiguousarray(lead[:, : config.inputs.group_dim])
     groups = fit_run_groups(graph, inputs, basis, features.is_structural, config, ranks, search)
-    inputs = NodeInputs(inputs.features, groups.map.all_levels(groups.map.known))
+    joined: Any = inputs.features
+    if graph_access(graph).is_whole and not isinstance(joined, MappedFeatures):
+        links = LinkColumns.fit(graph, joined, basis, config.inputs.link_rows)
+        if not links.is_empty:
+            features, joined = replace(features, links=links), links.join(joined, graph)
+    elif config.inputs.link_rows:
+        raise InputError(
+            "inputs.link_rows makes columns of links, which needs the whole graph and its features "
+            "in memory; leave it out"
+        )
+    inputs = NodeInputs(joined, groups.map.all_levels(groups.map.known))
     return Prepared(features, inputs, groups, start)
 
 

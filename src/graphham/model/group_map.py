@@ -181,13 +181,19 @@ def fit_from(
 
 def main_parts(features: Any, basis: Floats) -> Floats:
     """Return ``(num_nodes, d)`` features along the main directions."""
-    weight = torch.from_numpy(basis)
+    weight = torch.from_numpy(over_columns(basis, features.shape[1]))
     if isinstance(features, SparseMatrix):
         return FeatureRows(features).matmul(weight).numpy()
     if isinstance(features, MappedFeatures):
         return np.asarray(features.matmul(weight))
     out: Floats = (features.float() @ weight).numpy()
     return out
+
+
+def over_columns(basis: Floats, width: int) -> Floats:
+    """Return directions of own features as directions of all inputs; those of links are behind."""
+    more = width - len(basis)
+    return basis if not more else np.pad(basis, ((0, more), (0, 0)))
 
 
 def smoothed(x: Floats, graph: Graph, ranks: Ranks = ALONE) -> Floats:

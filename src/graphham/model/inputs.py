@@ -7,7 +7,7 @@ sampled batch knows them as cheaply as the whole graph does.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -27,6 +27,7 @@ from graphham.graph.neighborhoods import Block
 from graphham.kernels import SparseMatrix, mean_aggregate
 from graphham.kernels.attention_readout import lead_with_self
 from graphham.model.feature_rows import FeatureRows
+from graphham.model.link_columns import LinkColumns
 from graphham.model.spectral import main_directions, structural_features
 from graphham.parallel.graph_access import graph_access
 from graphham.parallel.ranks import ALONE, Ranks
@@ -114,12 +115,14 @@ class FeatureMap:
         shift: ``(num_features,)`` subtracted from dense features (``standard``).
         scale: ``(num_features,)`` multiplied onto features (``standard``, ``tfidf``).
         structural: ``(num_nodes, structural_dim)`` features made for a graph without any.
+        links: Further columns made from links.
     """
 
     scaling: Scaling
     shift: Floats
     scale: Floats
     structural: Floats
+    links: LinkColumns = field(default_factory=LinkColumns.none)
 
     @property
     def is_structural(self) -> bool:
@@ -129,14 +132,16 @@ class FeatureMap:
     def state(self) -> dict[str, npt.NDArray[Any]]:
         """Return the arrays to save."""
         names = ("shift", "scale", "structural")
-        return {f"inputs.{name}": getattr(self, name) for name in names}
+        own = {name: getattr(self, name) for name in names} | self.links.state()
+        return {f"inputs.{name}": array for name, array in own.items()}
 
     @classmethod
     def from_state(cls, state: dict[str, Any], scaling: Scaling) -> FeatureMap:
         """Rebuild from saved arrays."""
         names = ("shift", "scale", "structural")
         arrays = {name: np.asarray(state[f"inputs.{name}"]) for name in names}
-        return cls(scaling=scaling, **arrays)
+        links = LinkColumns.from_state({k.removeprefix("inputs."): v for k, v in state.items()})
+        return cls(scaling=scaling, links=links, **arrays)
 
     @single_threaded()
     def apply(self, graph: Graph, known_rows: npt.NDArray[np.int64] | None = None) -> NodeInputs:
@@ -153,6 +158,8 @@ class FeatureMap:
             features: Any = torch.from_numpy(self._known_structure(graph, known_rows))
         else:
             features = self._scaled(graph)
+        if not self.links.is_empty:
+            features = self.links.join(features, graph, known_rows)
         return NodeInputs(features, torch.zeros(graph.num_nodes, 0))
 
     def _scaled(self, graph: Graph) -> SparseMatrix | Tensor | MappedFeatures:

@@ -195,7 +195,8 @@ class GraphHAMNet(nn.Module):
             start = torch.from_numpy(directions) * _START_SCALE
             with torch.no_grad():
                 shaped = first.weight.view(first.in_dim, first.heads, first.out_dim)
-                shaped[:, :, : start.shape[1]] = start[:, None, :]
+                # Columns of links come behind the features and have no directions.
+                shaped[: len(start), :, : start.shape[1]] = start[:, None, :]
 
     def encode(
         self, batch: Batch, tau: float = 1.0, generator: Source | None = None

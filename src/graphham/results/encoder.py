@@ -22,7 +22,7 @@ from graphham.graph.spans import SPAN
 from graphham.graph.undirected import undirected
 from graphham.model.block_model import link_trust, sum_levels
 from graphham.model.contributions import Contributions, MeanFieldRound, explain_membership
-from graphham.model.group_map import GroupMap, unit_rows
+from graphham.model.group_map import GroupMap, over_columns, unit_rows
 from graphham.model.inputs import FeatureMap, NodeInputs
 from graphham.model.mixtures import Mixtures, lead_with, mix_memberships
 from graphham.model.network import GraphHAMNet
@@ -198,7 +198,7 @@ class Encoder:
         # What each link says of every group: outgoing and incoming links read the table both ways.
         said = finest @ table.T
         said[out:] = finest[out:] @ table
-        basis = torch.from_numpy(self.groups.basis)
+        basis = torch.from_numpy(over_columns(self.groups.basis, inputs.num_features))
         own = unit_rows(inputs.rows(np.array([row])).matmul(basis).numpy())
         own = own * np.float32(self.groups.scale**0.5)
         parts = [own @ v[p].T for v, p in zip(model.vectors, model.paths(), strict=True)]

@@ -1,14 +1,17 @@
-"""Ask the labels two questions before training: do own features help, and do neighbours agree?
+"""Ask the labels before training: do own features help, do neighbours agree, does it matter who?
 
-A layer that only averages cannot keep a node's own features apart. On some graphs that costs
-accuracy, on others a path of its own only overfits. Two linear models on the features' main
-directions, compared on the validation labels, tell which; they take a second.
+A layer that only averages cannot keep a node's own features apart, and does not know who the
+neighbours are. On some graphs that costs accuracy, on others a path of its own only overfits.
+Linear models on main directions, compared on the validation labels, tell which; they take a second.
 """
 
 from __future__ import annotations
 
+import numpy as np
+import numpy.typing as npt
 import torch
 import torch.nn.functional as F
+from scipy.linalg import inv
 from torch import Tensor
 
 from graphham.config.settings import InputConfig
@@ -16,9 +19,16 @@ from graphham.graph.graph import Graph
 from graphham.graph.neighborhoods import Block
 from graphham.kernels import mean_aggregate
 from graphham.model.inputs import fit_inputs
+from graphham.model.link_columns import link_rows
+from graphham.parallel.graph_access import graph_access
+from graphham.sampling.keys import derive_key, numpy_generator
 from graphham.training.supervision import Truth
 
+Rows = npt.NDArray[np.int64]
 _DIRECTIONS = 256  # enough to tell, and few enough to solve in a second
+_MOST_LEARNED = 1500  # labelled nodes that tell whether neighbours do
+_WORTH = 0.02  # share of errors that links must spare beyond the standard error
+_MOST_ROWS = 200_000  # nodes; more columns than that nobody should keep
 _STEPS = 2  # as far as the two layers of the default look
 _FEWEST_LINKS = 30  # fewer say too little about a share
 _PENALTIES = (1e-3, 1e-2, 1e-1, 1.0, 10.0)  # of ridge regression; validation chooses
@@ -35,14 +45,48 @@ def own_features_help(graph: Graph, config: InputConfig, truth: Truth, seed: int
     """
     if graph.features is None or not len(truth.validation):
         return False
+    own, smooth = _views(graph, config, seed)
+    return float(_errors(torch.cat([own, smooth], dim=1), truth).mean()) < float(
+        _errors(smooth, truth).mean()
+    )
+
+
+def neighbors_tell(graph: Graph, config: InputConfig, truth: Truth, seed: int) -> bool:
+    """Say whether knowing who a node's neighbours are predicts better than what they are like.
+
+    Links are many and weak inputs: where a linear model gains nothing by them they cost the network
+    about a point of accuracy, so they must promise more than that.
+
+    Args:
+        graph: The training graph.
+        config: How features are scaled.
+        truth: Labels, as above; where they are few, nobody could learn so many columns.
+        seed: The run's seed.
+    """
+    is_small = graph_access(graph).is_whole and graph.num_nodes <= _MOST_ROWS
+    if not is_small or truth.is_few:
+        return False
+    known = torch.cat(_views(graph, config, seed), dim=1).numpy()
+    some = np.flatnonzero(truth.training.numpy())
+    if len(some) > _MOST_LEARNED:
+        generator = numpy_generator(derive_key(seed, "link rows"))
+        some = np.sort(generator.choice(some, _MOST_LEARNED, replace=False))
+    rows = link_rows(graph)[some]
+    alike = (known[some] @ known[some].T).astype(np.float64)
+    gain = _left_out_errors(alike, truth, some)
+    gain = gain - _left_out_errors(alike + (rows @ rows.T).toarray(), truth, some)
+    return float(gain.mean() - gain.std() / len(gain) ** 0.5) > _WORTH
+
+
+def _views(graph: Graph, config: InputConfig, seed: int) -> tuple[Tensor, Tensor]:
+    """Return unit main directions of own features, and of those smoothed over two steps."""
     _, inputs, lead = fit_inputs(graph, config, seed, _DIRECTIONS)
     own = inputs.rows(None).matmul(torch.from_numpy(lead).contiguous())
     block = Block.full(graph)
     smooth = own
     for _ in range(_STEPS):
         smooth = mean_aggregate(smooth, block)
-    own, smooth = F.normalize(own, dim=1), F.normalize(smooth, dim=1)
-    return _error(torch.cat([own, smooth], dim=1), truth) < _error(smooth, truth)
+    return F.normalize(own, dim=1), F.normalize(smooth, dim=1)
 
 
 def link_agreement(graph: Graph, truth: Truth) -> tuple[float, float] | None:
@@ -70,21 +114,54 @@ def link_agreement(graph: Graph, truth: Truth) -> tuple[float, float] | None:
     return share, (share * (1 - share) / max(among.nnz / 2, 1)) ** 0.5
 
 
-def _error(x: Tensor, truth: Truth) -> float:
-    """Return the smallest validation error of ridge regression onto the labels."""
+def _errors(x: Tensor, truth: Truth) -> Tensor:
+    """Return each validation node's error by the ridge regression that makes fewest."""
     x = torch.cat([x, torch.ones(len(x), 1)], dim=1).double()
     wanted = truth.targets.double()
     if not truth.is_multi:
         wanted = F.one_hot(truth.targets.clamp_min(0)).double()
     train, held = x[truth.training], x[truth.validation]
     gram, product = train.T @ train, train.T @ wanted[truth.training]
-    errors: list[float] = []
+    best: Tensor | None = None
     for penalty in _PENALTIES:
         weight = torch.linalg.solve(gram + penalty * torch.eye(len(gram)).double(), product)
         said = held @ weight
         if truth.is_multi:
-            errors.append(float((said - wanted[truth.validation]).square().mean()))
+            errors = (said - wanted[truth.validation]).square().mean(1)
         else:
-            wrong = said.argmax(1) != truth.targets[truth.validation]
-            errors.append(float(wrong.double().mean()))
-    return min(errors)
+            errors = (said.argmax(1) != truth.targets[truth.validation]).double()
+        if best is None or float(errors.mean()) < float(best.mean()):
+            best = errors
+    assert best is not None
+    return best
+
+
+def _left_out_errors(
+    alike: npt.NDArray[np.float64], truth: Truth, some: Rows
+) -> npt.NDArray[np.float64]:
+    """Return each node's error by the best ridge regression on all the others.
+
+    There may be more columns than nodes, so the regression is solved among nodes, where leaving
+    each of them out costs nothing more.
+
+    Args:
+        alike: ``(nodes, nodes)`` inner products of their inputs.
+        truth: Labels.
+        some: ``(nodes,)`` their rows.
+    """
+    targets = truth.targets.numpy()[some]
+    wanted = targets if truth.is_multi else np.eye(int(truth.targets.max()) + 1)[targets]
+    wanted = wanted - wanted.mean(0)
+    best: npt.NDArray[np.float64] | None = None
+    for penalty in _PENALTIES[1::2]:
+        inverse = inv(alike + penalty * np.eye(len(alike)), overwrite_a=True, check_finite=False)
+        # The mean of the classes is a column that is never left out; it shifts all alike.
+        said = wanted - (inverse @ wanted) / inverse.diagonal()[:, None]
+        if truth.is_multi:
+            errors = np.square(said - wanted).mean(1) / max(float(wanted.var()), 1e-12)
+        else:
+            errors = (said.argmax(1) != targets).astype(np.float64)
+        if best is None or errors.mean() < best.mean():
+            best = errors
+    assert best is not None
+    return best

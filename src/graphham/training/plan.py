@@ -15,7 +15,7 @@ from graphham.errors import InputError
 from graphham.graph.graph import Graph
 from graphham.model.inputs import suitable_scaling
 from graphham.parallel.ranks import ALONE, Ranks
-from graphham.training.label_checks import link_agreement, own_features_help
+from graphham.training.label_checks import link_agreement, neighbors_tell, own_features_help
 from graphham.training.structure import StructureSearch, search_structure
 from graphham.training.supervision import Truth
 
@@ -128,11 +128,16 @@ def graph_facts(
             measured["own_features_help"] = own_features_help(
                 graph, settings.inputs, truth, settings.seed
             )
+        if settings.inputs.link_rows is None and settings.model.membership_input == "block":
+            measured["neighbors_tell"] = neighbors_tell(
+                graph, settings.inputs, truth, settings.seed
+            )
     return GraphFacts(
         num_nodes=graph.num_nodes,
         num_stored=graph.num_stored,
         num_features=graph.num_features,
         num_feature_values=int(x.nnz) if sp.issparse(x) else 0,
         is_sparse=sp.issparse(x),
+        is_directed=graph.directed,
         **measured,
     )
