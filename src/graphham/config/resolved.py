@@ -43,6 +43,7 @@ class GraphFacts:
         own_features_help: Whether a node's own features beside its neighbours' predict the
             validation labels better.
         found_groups: Groups per level that the graph itself suggests; ``None`` where nobody looked.
+        free_memory: Bytes that this process can still take; ``None`` where nobody says.
     """
 
     num_nodes: int
@@ -57,6 +58,7 @@ class GraphFacts:
     agreement_error: float = 0.0
     own_features_help: bool = False
     found_groups: tuple[int, ...] | None = None
+    free_memory: int | None = None
 
     @property
     def neighbors_agree(self) -> bool:
@@ -91,6 +93,7 @@ class ResolvedTrain(TrainConfig):
 
     epochs: int
     batch: Literal["full", "sampled"]
+    batch_size: int
     lr: float
     weight_decay: float
     feature_dropout: float
