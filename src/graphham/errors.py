@@ -23,3 +23,7 @@ class InputError(ValueError):
 
 class DivergedError(InputError):
     """Training ended in numbers that are not finite, so that its state is of no use to anybody."""
+
+
+class ShortMemoryError(InputError, MemoryError):
+    """The work needs more memory than there is; to Python users it is a ``MemoryError`` as well."""

@@ -1,10 +1,11 @@
 """Resolving: what the settings leave open is decided by a few numbers, what they give stays."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphham.config.memory import estimate_memory
 from graphham.config.resolve import RateBySize, default_groups, explain_resolved, resolve
 from graphham.config.resolved import GraphFacts
 from graphham.config.settings import make_config
@@ -59,6 +60,7 @@ def test_what_is_given_stays(facts):
         "loss.context_weight": 0.0,
         "loss.teacher_weight": 0.0,
         "train.epochs": 7,
+        "train.batch_size": 99,
         "train.batch": "full",
         "train.lr": 0.3,
         "train.weight_decay": 0.0,
@@ -137,6 +139,39 @@ def test_memory_decides_between_the_whole_graph_and_samples():
     assert resolve(make_config({"train.shards": 2}), CORA).train.batch == "sampled"
 
 
+def test_what_is_free_decides_and_is_not_asked_again():
+    middle = GraphFacts(500_000, 5_000_000, 100)
+    roomy, tight = (replace(middle, free_memory=gib << 30) for gib in (64, 2))
+    open_settings = make_config({})
+    whole, parts = resolve(open_settings, roomy), resolve(open_settings, tight)
+    assert (whole.train.batch, parts.train.batch) == ("full", "sampled")
+    # What made the numbers is in the config: another machine goes on with it.
+    assert resolve(whole, tight) == whole
+    assert resolve(parts, roomy) == parts
+    # What the user says counts more than what is free.
+    assert resolve(make_config({"train.memory_gib": 99}), tight).train.batch == "full"
+
+
+@pytest.mark.parametrize("gib", [0.5, 1, 4, 16, 2000, None])
+def test_small_graphs_are_fitted_alike_on_every_machine(gib):
+    facts = replace(CORA, free_memory=None if gib is None else int(gib * (1 << 30)))
+    for settings in ({}, {"preset": "paper"}, {"train.batch": "sampled"}):
+        assert resolve(make_config(settings), facts) == resolve(make_config(settings), CORA)
+
+
+def test_batches_shrink_where_that_helps():
+    facts = GraphFacts(2_000_000, 20_000_000, 16)
+
+    def size(free, **settings):
+        config = make_config({"train.batch": "sampled"}, settings)
+        return resolve(config, replace(facts, free_memory=free)).train.batch_size
+
+    assert size(1 << 40) == size(None, **{"train.batch_size": 512}) == 512
+    # Half the targets take 2 GiB less; fewer save nothing, because reading all nodes takes more.
+    assert size(9 << 30) == size(1 << 20) == 256
+    assert size(1 << 20, **{"train.batch_size": 300}) == 300
+
+
 @pytest.mark.parametrize(
     ("nodes", "settings", "epochs"),
     [
@@ -183,36 +218,6 @@ def test_decisions_are_said_in_words():
     assert "only 30% of the links" in notes[1]
     assert "no features" in notes[2]
     assert explain_resolved(make_config({"groups": (9, 7)}), FEW) == ()
-
-
-def test_the_estimate_grows_with_everything_that_takes_memory():
-    config = resolve(make_config({"groups": (6, 2)}), CORA)
-    base = estimate_memory(config, CORA)
-    for settings in ({"groups": (600, 200)}, {"dim": 512}, {"model.heads": 8}):
-        more = resolve(make_config({"groups": (6, 2)}, settings), CORA)
-        assert estimate_memory(more, CORA) > base, settings
-    for facts in (
-        GraphFacts(5000, 10556, 1433, 49216, True),
-        GraphFacts(2708, 90000, 1433, 49216, True),
-        GraphFacts(2708, 10556, 1433, 99216, True),
-        GraphFacts(2708, 10556, 9000),
-    ):
-        assert estimate_memory(config, facts) > base, facts
-    tables = [
-        estimate_memory(
-            resolve(make_config({"loss.context": "skipgram", "loss.context_table": table}), CORA),
-            CORA,
-        )
-        for table in ("inductive", "factored", "full")
-    ]
-    assert tables == sorted(set(tables))
-    # A large graph by samples takes less than whole.
-    large = GraphFacts(3_000_000, 10_000_000, 60)
-    sampled, full = (
-        estimate_memory(resolve(make_config({"train.batch": batch}), large), large)
-        for batch in ("sampled", "full")
-    )
-    assert sampled < full
 
 
 def test_links_as_inputs_are_a_matter_of_labels_and_of_the_block_model():

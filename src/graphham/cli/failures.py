@@ -15,6 +15,7 @@ import typer
 
 from graphham.errors import InputError, cut_middle
 from graphham.system.disk_room import is_full, reason_of, said_by
+from graphham.system.memory_limit import explain_short, is_short
 
 TRACEBACK_VARIABLE = "GRAPHHAM_TRACEBACK"
 
@@ -53,12 +54,8 @@ def explain_failure(error: BaseException) -> tuple[str, int]:
         return f"Error: {error}", 2
     if isinstance(error, _COMPLAINT):
         return f"Error: {_usage(error)}", 2
-    if isinstance(error, MemoryError):
-        return (
-            "Error: the work does not fit into memory; use --set train.batch=sampled, a smaller "
-            "--dim, or a store made by 'graphham ingest'",
-            2,
-        )
+    if is_short(error):
+        return f"Error: {explain_short(error)}", 2
     if isinstance(error, RecursionError):
         return (
             "Error: something in a file is nested too deeply to be read; settings and tables have "

@@ -10,18 +10,21 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from graphham.config.memory import estimate_memory
+from graphham.config.memory import estimate_memory, memory_room
 from graphham.config.resolved import GraphFacts, ResolvedConfig
 from graphham.config.settings import RunConfig, TrainConfig
 from graphham.errors import InputError
 
-_GIB = 1 << 30
 # Sampled steps after which quality stops growing on the graphs we tried; larger graphs pass fewer
 # times over their nodes, but a few times each.
 _SAMPLED_STEPS = 6000
 _FEWEST_PASSES = 4
-# Full context tables beyond this take more memory than they are worth (A2).
+# Targets per sampled step: as many as quality was tried with, or fewer where memory is short.
+_BATCH_SIZES = (512, 256, 128, 64)
+# Full context tables beyond this take more memory than they are worth (A2), or beyond this share of
+# what there is.
 _FULL_TABLE_BYTES = 256 << 20
+_FULL_TABLE_SHARE = 0.125
 # Cora, on which rates were chosen; they change with the size of a graph in relation to it.
 _TUNED_NODES = 2708
 # Children per group: the paper's ratio of 12 to 5, and what served few labels best; the most groups
@@ -143,7 +146,7 @@ def resolve(settings: RunConfig, facts: GraphFacts) -> ResolvedConfig:
         values["loss"],
         context_weight=defaults.context_weight,
         teacher_weight=defaults.teacher_weight,
-        context_table=_context_table(settings, n, groups),
+        context_table=_context_table(settings, facts, groups),
     )
     _fill(
         values["train"],
@@ -153,13 +156,13 @@ def resolve(settings: RunConfig, facts: GraphFacts) -> ResolvedConfig:
         dropout=defaults.dropout.at(n),
         weight_decay=float(f"{defaults.weight_decay * min(1.0, _TUNED_NODES / n):.2g}"),
         batch="sampled" if train.shards > 1 else "full",
+        batch_size=_BATCH_SIZES[0],
         epochs=defaults.epochs,
     )
-    config = ResolvedConfig.model_validate(values)
-    if train.batch == "auto" and estimate_memory(config, facts) > train.memory_gib * _GIB:
-        values["train"]["batch"] = "sampled"
+    _fit_into_memory(train, values, facts)
     if train.epochs is None and values["train"]["batch"] == "sampled":
-        values["train"]["epochs"] = _sampled_epochs(train, n, defaults.epochs)
+        size = values["train"]["batch_size"]
+        values["train"]["epochs"] = _sampled_epochs(train, size, n, defaults.epochs)
     return ResolvedConfig.model_validate(values)
 
 
@@ -255,17 +258,39 @@ def _check(settings: RunConfig, facts: GraphFacts, groups: tuple[int, ...]) -> N
         )
 
 
-def _context_table(settings: RunConfig, num_nodes: int, groups: tuple[int, ...]) -> str:
+def _fit_into_memory(train: TrainConfig, values: dict[str, Any], facts: GraphFacts) -> None:
+    """Choose samples, and smaller ones, where the user left it open and memory is short.
+
+    What is chosen is part of the config, so a run that is resumed elsewhere stays what it was.
+    """
+    room = memory_room(train, facts)
+
+    def needed(**changes: Any) -> int:
+        tried = {**values, "train": {**values["train"], **changes}}
+        return estimate_memory(ResolvedConfig.model_validate(tried), facts)
+
+    if train.batch == "auto" and needed() > room:
+        values["train"]["batch"] = "sampled"
+    if train.batch_size is not None or values["train"]["batch"] != "sampled":
+        return
+    # The largest that fits, and otherwise the largest that saves all that smaller ones can.
+    sizes = {size: needed(batch_size=size) for size in _BATCH_SIZES}
+    enough = max(room, min(sizes.values()))
+    values["train"]["batch_size"] = max(size for size, num in sizes.items() if num <= enough)
+
+
+def _context_table(settings: RunConfig, facts: GraphFacts, groups: tuple[int, ...]) -> str:
     """Return which context vectors suit the loss and fit into memory."""
     if settings.loss.context == "infonce":
         return "inductive"
-    size = 4 * num_nodes * (-(-settings.dim // len(groups))) * sum(groups)
-    return "full" if size <= _FULL_TABLE_BYTES else "factored"
+    size = 4 * facts.num_nodes * (-(-settings.dim // len(groups))) * sum(groups)
+    most = min(_FULL_TABLE_BYTES, _FULL_TABLE_SHARE * memory_room(settings.train, facts))
+    return "full" if size <= most else "factored"
 
 
-def _sampled_epochs(train: TrainConfig, num_nodes: int, most: int) -> int:
+def _sampled_epochs(train: TrainConfig, batch_size: int, num_nodes: int, most: int) -> int:
     """Return the epochs that take about as many sampled steps as quality grows for."""
-    steps = -(-num_nodes // train.batch_size)
+    steps = -(-num_nodes // batch_size)
     if train.epoch_steps:
         steps, most = min(steps, train.epoch_steps), _SAMPLED_STEPS
     return min(most, max(_FEWEST_PASSES, -(-_SAMPLED_STEPS // steps)))

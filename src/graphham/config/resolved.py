@@ -46,6 +46,7 @@ class GraphFacts:
             than what they are like.
         is_directed: Whether links have a direction.
         found_groups: Groups per level that the graph itself suggests; ``None`` where nobody looked.
+        free_memory: Bytes that this process can still take; ``None`` where nobody says.
     """
 
     num_nodes: int
@@ -62,6 +63,7 @@ class GraphFacts:
     neighbors_tell: bool = False
     is_directed: bool = False
     found_groups: tuple[int, ...] | None = None
+    free_memory: int | None = None
 
     @property
     def neighbors_agree(self) -> bool:
@@ -97,6 +99,7 @@ class ResolvedTrain(TrainConfig):
 
     epochs: int
     batch: Literal["full", "sampled"]
+    batch_size: int
     lr: float
     weight_decay: float
     feature_dropout: float

@@ -179,7 +179,11 @@ class TrainConfig(_Section):
     batch: Literal["auto", "full", "sampled"] = Field(
         "auto", description="whole graph per step, or sampled neighbourhoods; auto asks memory"
     )
-    batch_size: int = Field(512, ge=1, description="targets per sampled step")
+    batch_size: int | None = Field(
+        None,
+        ge=1,
+        description="targets per sampled step; when absent 512, or fewer where memory is short",
+    )
     epoch_steps: int = Field(
         0,
         ge=0,
@@ -242,7 +246,10 @@ class TrainConfig(_Section):
         "any number of processes up to this one gives the same numbers",
     )
     memory_gib: float = Field(
-        8.0, gt=0, description="full-graph training is chosen when its estimate stays below this"
+        0.0,
+        ge=0,
+        description="full-graph training is chosen when its estimate stays below this; 0 asks the "
+        "machine what it can give and refuses a fit that cannot fit into that",
     )
 
 

@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from graphham.system.atomic import write_json
 from graphham.system.checksums import file_checksum
+from graphham.system.memory_limit import is_short
 
 # Raised when a check becomes stricter, so that what passed an older one is checked again.
 CHECKS_VERSION = 1
@@ -151,6 +152,8 @@ class CheckedReader:
             values = reader.get_batch(0).column(0)
             values.validate(full=file not in self._passed)
         except (pa.ArrowException, OSError, ValueError, IndexError, TypeError) as error:
+            if is_short(error):  # a machine without room says nothing about the file
+                raise
             reason = " ".join(str(error).split())[:200]
             raise DamagedFileError(file, f"cannot be read ({reason})") from None
         is_text = pa.types.is_large_string(values.type) or pa.types.is_string(values.type)

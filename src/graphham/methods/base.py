@@ -26,6 +26,7 @@ from graphham.results.run_folder import Run
 from graphham.results.run_places import check_place
 from graphham.results.run_writer import graph_facts
 from graphham.system.console import FitBar
+from graphham.system.memory_limit import naming_short_memory
 from graphham.system.peak_memory import peak_memory
 from graphham.version import __version__
 
@@ -111,9 +112,10 @@ class Method(FittedModel):
         self.classes_ = () if request.graph.labels is None else request.graph.labels.classes
         self.history_ = []
         self._folder, self._status = None, "complete"
-        with bar or nullcontext():
-            self._fit(request)
-        self._finish(request, time.perf_counter() - began)
+        with naming_short_memory():
+            with bar or nullcontext():
+                self._fit(request)
+            self._finish(request, time.perf_counter() - began)
         self._source = whole if features is None else None
         return self
 

@@ -31,6 +31,7 @@ from graphham.results.result import FitResult
 from graphham.results.run_writer import RunWriter, graph_facts, resume_run, start_run
 from graphham.results.scores import collapse_notes
 from graphham.sampling.keys import derive_key, numpy_generator, torch_generator
+from graphham.system.memory_limit import naming_short_memory
 from graphham.system.peak_memory import peak_memory
 from graphham.system.threads import single_threaded
 from graphham.training.epochs import Listener, Silent
@@ -159,10 +160,11 @@ def fit_graph(
     check_split(graph, settings, ranks)
     hear: Listener = listener or Silent()
     began = time.perf_counter()
-    with single_threaded():
+    with single_threaded(), contextlib.ExitStack() as held:
         if plan is None:
             plan = plan_fit(graph.validate(), settings, train_rows, validation_rows, ranks, is_run)
         config = plan.config
+        held.enter_context(naming_short_memory(plan.memory_bytes))
         hear.on_plan(plan)
         work, validator, truth = _held_out(graph, config, train_rows, validation_rows)
         prepared = prepare(work, config, ranks, plan.search)

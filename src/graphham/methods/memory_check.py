@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from graphham.errors import InputError
-from graphham.system.peak_memory import machine_memory
+from graphham.system.memory_limit import available_memory
 
 _GIB = 1 << 30
 
@@ -26,20 +24,9 @@ def check_memory(method: str, needed: int, limit_gib: float | None, advice: str)
         raise InputError(
             f"memory_gib must be above 0, got {limit_gib!r}; leave it out for no limit"
         )
-    free = available_bytes() if limit_gib is None else limit_gib * _GIB
+    free = available_memory() if limit_gib is None else limit_gib * _GIB
     if free is not None and needed > free:
         raise InputError(
             f"the method {method} would need about {needed / _GIB:.2f} GiB of memory here but "
             f"{free / _GIB:.2f} GiB are {'free' if limit_gib is None else 'allowed'}; {advice}"
         )
-
-
-def available_bytes() -> int | None:
-    """Return the memory that can be had without swapping, or ``None`` where nobody says."""
-    try:
-        for line in Path("/proc/meminfo").read_text("ascii").splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except (OSError, ValueError):
-        pass
-    return machine_memory()

@@ -25,6 +25,7 @@ from graphham.model.losses import class_loss
 from graphham.sampling.keys import derive_key, numpy_generator, torch_generator
 from graphham.sampling.sampler import NeighborSampler
 from graphham.sampling.walks import walk_contexts
+from graphham.system.memory_limit import available_memory
 from graphham.training.epochs import EpochLoop, Score
 from graphham.training.optimizer import Adam
 from graphham.training.supervision import Truth
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from graphham.training.epochs import Listener
 
 _GIB = 1 << 30
+_USUAL_ROOM = 4 * _GIB  # where the system does not say
 # Largest norm of a gradient, as in GraphHAM's own settings.
 _CLIP = 5.0
 
@@ -60,7 +62,8 @@ class Schedule:
         contrast: Size of such a set.
         negative_weight: Weight of a pair's negatives, all together, against its positive.
         scale: Multiplies the cosines of pairs before the logistic loss.
-        memory_gib: ``auto`` trains on the full graph while the estimate stays below this.
+        memory_gib: ``auto`` trains on the full graph while the estimate stays below this; below
+            what is free when ``None``.
     """
 
     epochs: int = 200
@@ -80,7 +83,7 @@ class Schedule:
     contrast: int = 512
     negative_weight: float = 1.0
     scale: float = 5.0
-    memory_gib: float = 4.0
+    memory_gib: float | None = None
 
 
 @dataclass
@@ -248,6 +251,14 @@ def product(x: FeatureRows | Tensor, weight: Tensor) -> Tensor:
     return x.matmul(weight)
 
 
+def _room(schedule: Schedule) -> float:
+    """Return the bytes that a step over the whole graph may take."""
+    if schedule.memory_gib is not None:
+        return schedule.memory_gib * _GIB
+    free = available_memory()
+    return _USUAL_ROOM if free is None else free
+
+
 class _Steps:
     """The losses of each epoch, one per update."""
 
@@ -265,7 +276,7 @@ class _Steps:
         self.mode = schedule.batch
         if self.mode == "auto":
             needed = net.working_bytes(graph.num_nodes, graph.num_stored + graph.num_nodes)
-            self.mode = "full" if needed <= schedule.memory_gib * _GIB else "sampled"
+            self.mode = "full" if needed <= _room(schedule) else "sampled"
         if self.mode not in ("full", "sampled"):
             raise InputError(f"batch must be auto, full or sampled, got {self.mode!r}")
         self.rows = np.arange(graph.num_nodes)

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import scipy.sparse as sp
+import torch
 
-from graphham.config.memory import estimate_memory
+from graphham.config.memory import check_memory_suffices, estimate_memory
 from graphham.config.resolve import explain_resolved, resolve
 from graphham.config.resolved import GraphFacts, ResolvedConfig
 from graphham.config.settings import RunConfig
@@ -15,6 +16,7 @@ from graphham.errors import InputError
 from graphham.graph.graph import Graph
 from graphham.model.inputs import suitable_scaling
 from graphham.parallel.ranks import ALONE, Ranks
+from graphham.system.memory_limit import available_memory
 from graphham.training.label_checks import link_agreement, neighbors_tell, own_features_help
 from graphham.training.structure import StructureSearch, search_structure
 from graphham.training.supervision import Truth
@@ -82,13 +84,16 @@ def plan_fit(
             where their number was given.
 
     Raises:
-        InputError: The graph and the settings do not fit together.
+        InputError: The graph and the settings do not fit together, or not into memory.
     """
     if graph.num_nodes < 2:
         raise InputError(f"the graph has {graph.num_nodes} node; a hierarchy needs at least two")
     if graph.num_stored == 0:
         raise InputError("the graph has no edges between different nodes; give at least one")
     facts = graph_facts(graph, settings, train_rows, validation_rows, ranks)
+    # Before the search, which is work already, and after it, with the groups that it found.
+    facts = replace(facts, free_memory=_free_memory(settings.device, ranks))
+    check_memory_suffices(resolve(settings, facts), facts)
     is_open = settings.groups is None and settings.task == "embed"
     if is_open or is_run or settings.groups_from == "graph":
         search = search_structure(graph, settings)
@@ -98,6 +103,7 @@ def plan_fit(
     found = ranks.tell(search.groups(settings.layers))
     facts = replace(facts, found_groups=None if found is None else tuple(found))
     config = resolve(settings, facts)
+    check_memory_suffices(config, facts)
     notes = explain_resolved(settings, facts)
     notes = notes if search.found is None else (*notes, search.sentence())
     return Plan(config, estimate_memory(config, facts), notes, search)
@@ -141,3 +147,12 @@ def graph_facts(
         is_directed=graph.directed,
         **measured,
     )
+
+
+def _free_memory(device: str, ranks: Ranks) -> int | None:
+    """Return the bytes that the process with the least room can still take."""
+    rooms = [available_memory()]
+    if device.startswith("cuda"):
+        rooms.append(int(torch.cuda.mem_get_info(device)[0]))
+    known = [room for rooms in ranks.collect(rooms) for room in rooms if room is not None]
+    return min(known) if known else None
