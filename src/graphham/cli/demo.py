@@ -43,14 +43,16 @@ def demo(
     place = Path(out)
     screen.plain(
         "Cora: papers on machine learning, the words they use and who cites whom.\n"
-        "GraphHAM sees words and citations only; subjects come in afterwards, to name groups.\n"
+        "GraphHAM sees words and citations only; subjects come in afterwards, to name groups;\n"
+        "such names are marked [label].\n"
     )
     graph = read_and_report(screen, "cora", GraphOptions())
     replaces = _check_earlier(place, graph)
     from graphham.methods.graphham import GraphHAM
+    from graphham.results.run_names import name_run
 
     model = GraphHAM.from_config(config)
-    run = fit_and_report(screen, model, graph, place, overwrite=replaces)
+    run = name_run(fit_and_report(screen, model, graph, place, overwrite=replaces), by_labels=True)
     _show(screen, run, graph)
     _write_report(screen, run)
 

@@ -18,7 +18,6 @@ from graphham.methods.fitting import fit_graph, fit_to_run
 from graphham.model.inputs import NodeInputs
 from graphham.parallel.ranks import ALONE, Ranks
 from graphham.readout.whole_graph import full_batch
-from graphham.results.describe import groups_table
 from graphham.results.encoder import Encoder, class_scores, node_attention
 from graphham.results.explain import Explanation, explain_node
 from graphham.results.result import FitResult
@@ -205,8 +204,9 @@ class GraphHAM(Method):
         inputs = self._known_inputs(graph)
         attention = node_attention(self._encoder.model, inputs, graph, row)
         reasons = self._encoder.reasons(graph, inputs, row, self.result_)
-        table = groups_table(self.result_, graph)
-        return explain_node(self.result_, graph, row, attention, table, reasons=reasons)
+        return explain_node(
+            self.result_, graph, row, attention, self.groups_table(), reasons=reasons
+        )
 
     def _run_config(self) -> dict[str, Any]:
         return self._encoder.config.to_dict()

@@ -39,6 +39,7 @@ __all__ = [
     "Hierarchy",
     "conditional_entropy",
     "effective_groups",
+    "group_number",
     "groups_used",
     "hierarchy_metrics",
     "label_scores",
@@ -51,6 +52,11 @@ __all__ = [
 
 FORMAT = "graphham-hierarchy"
 VERSION = 1
+
+
+def group_number(level: int, group: int) -> str:
+    """Name a group by its place, which no group of another level has: ``group 2-5``."""
+    return f"group {level}-{group}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +91,7 @@ class Hierarchy:
             groups: Per level ``(num_nodes,)`` codes, fine to coarse.
             group_counts: Number of groups of each level, used or not.
             parents: Parent of each group; the majority of its nodes decides when not given.
-            names: Readable names; ``group 0``, ``group 1``, ... when not given.
+            names: Readable names; ``group 1-0`` and so on, by level and group, when not given.
         """
         if not groups or len(groups) != len(group_counts):
             raise InputError(f"a hierarchy needs one list of groups for each of {group_counts}")
@@ -103,7 +109,10 @@ class Hierarchy:
             chosen = [table_majority(counts[level, level + 1]) for level in levels[:-1]]
         elif len(chosen) != len(groups) - 1:
             raise InputError(f"{len(groups)} levels need {len(groups) - 1} parent lists")
-        default = tuple(tuple(f"group {g}" for g in range(k)) for k in group_counts)
+        default = tuple(
+            tuple(group_number(level, g) for g in range(k))
+            for level, k in zip(levels, group_counts, strict=True)
+        )
         return cls(
             sizes=tuple(
                 np.bincount(g, minlength=k) for g, k in zip(groups, group_counts, strict=True)
