@@ -56,8 +56,8 @@ def lead(view: RunView) -> str:
     if not view.num_levels:
         return f"{reader} read {parts} and gave every node {view.run.embedding.shape[1]} numbers."
     levels = " inside ".join(
-        f"{int((s > 0).sum())} {'fine' if i == 0 else 'coarse'} groups"
-        for i, s in enumerate(view.tree.sizes)
+        f"{count} {'fine' if i == 0 else 'coarse'} groups"
+        for i, count in enumerate(view.tree.groups_in_use)
     )
     return f"{reader} read {parts} and made {levels}.{structure_sentence(view)}"
 
@@ -80,8 +80,8 @@ def headline_tiles(view: RunView) -> list[dict[str, str]]:
         tiles.append({"name": name, "value": value, "meaning": meaning, "source": anchor(source)})
 
     if view.num_levels:
-        used = [str(metrics.get(f"used_{i}", 0)) for i in range(1, view.num_levels + 1)]
-        meaning = "Groups that hold at least 1% of the nodes."
+        used = [str(count) for count in view.tree.groups_in_use]
+        meaning = "Groups in use: those that at least one node is shown in."
         add("groups, fine › coarse", " › ".join(used), meaning, "hierarchy.used_1")
     largest = metrics.get(f"largest_share_{view.num_levels}")
     if largest is not None:

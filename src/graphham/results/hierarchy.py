@@ -142,6 +142,11 @@ class Hierarchy:
         """Number of groups of each level, used or not."""
         return tuple(len(s) for s in self.sizes)
 
+    @property
+    def groups_in_use(self) -> tuple[int, ...]:
+        """Groups of each level that are the shown group of at least one node."""
+        return tuple(int((s > 0).sum()) for s in self.sizes)
+
     def flows(self, lower: int, upper: int) -> Counts:
         """Return how many nodes each pair of groups shares, ``(K_lower, K_upper)``."""
         if not 1 <= lower < upper <= self.num_levels:
@@ -305,7 +310,8 @@ class Hierarchy:
         )
 
     def __repr__(self) -> str:
-        used = " > ".join(f"{int((s > 0).sum())}/{len(s)}" for s in self.sizes)
+        pairs = zip(self.groups_in_use, self.group_counts, strict=True)
+        used = " > ".join(f"{some}/{count}" for some, count in pairs)
         return f"Hierarchy({self.num_nodes:,} nodes; groups in use, fine to coarse: {used})"
 
 
@@ -316,7 +322,7 @@ def hierarchy_metrics(
 ) -> dict[str, Any]:
     """Measure a hierarchy as one flat dictionary that JSON can hold; ``result.metrics`` keeps it.
 
-    Per level ``l``: ``groups_l``, ``used_l`` (at least 1% of the nodes), ``effective_l``,
+    Per level ``l``: ``groups_l``, ``used_l`` (groups in use), ``effective_l``,
     ``largest_share_l``, and with labels ``nmi_l``, ``ari_l``, ``label_purity_l``. Between ``l``
     and ``l + 1``: ``nesting_l``, ``violation_rate_l`` and ``conditional_entropy_l`` of the decoded
     groups. The name without a number is the mean over level pairs (``None`` with one level).

@@ -97,8 +97,9 @@ async function start() {
   const actions = new Actions(model, state);
   document.title = oneLine(overview.name, 60) + " – graphham";
   byId("name").textContent = oneLine(overview.name, 60);
-  const groups = overview.levels.length ? `, ${overview.levels.map((g) => g.length).join(" › ")} groups` : "";
+  const groups = overview.levels.length ? `, ${model.groupsInUse.join(" › ")} groups` : "";
   byId("counts").textContent = count(overview.numNodes) + " nodes" + groups;
+  byId("counts").title = groups ? "Groups in use: those that at least one node is shown in" : "";
   byId("hierarchy").hidden = !overview.levels.length;
   document.documentElement.dataset.hierarchy = overview.levels.length ? "yes" : "no";
   for (const id of ["barlabel", "bar", "barnote"]) byId(id).hidden = !overview.firm;

@@ -49,6 +49,8 @@ export class Model {
   }
   /** Whether the method says how firmly nodes belong to groups. */
   get hasFirm() { return Boolean(this.overview.firm); }
+  /** Groups per level that are the shown group of at least one node: the one count of groups. */
+  get groupsInUse() { return this.levels.map((groups) => groups.filter((g) => g.size > 0).length); }
   /** What the map is coloured by before anybody chooses. */
   get usualColor() { return this.levels.length ? String(this.levels.length) : this.overview.labels.length ? "label" : "plain"; }
   /** The colour of a node wherever it is named: that of its fine group, its label, or grey. */

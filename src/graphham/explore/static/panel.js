@@ -37,7 +37,7 @@ export class PanelView {
   start() {
     const { overview } = this.model;
     const nesting = overview.nesting == null ? "" : ` The levels nest with a score of ${overview.nesting.toFixed(3)} (1: a perfect tree).`;
-    const groups = overview.levels.length ? ` in ${overview.levels.map((g) => g.length).join(" fine and ")} ${overview.levels.length > 1 ? "coarse " : ""}groups` : "";
+    const groups = overview.levels.length ? ` in ${this.model.groupsInUse.join(" fine and ")} ${overview.levels.length > 1 ? "coarse " : ""}groups` : "";
     return [
       el("h2", {}, "What you see"),
       el("p", {}, `${count(overview.numNodes)} nodes and ${count(overview.numEdges)} edges${groups}, as ${overview.method} sees them.${nesting}`),
