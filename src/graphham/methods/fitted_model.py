@@ -15,7 +15,7 @@ from graphham.graph.graph import Graph
 from graphham.graph.ids import NodeIds
 from graphham.io.joined import join_graphs
 from graphham.methods.alike import checked_like
-from graphham.methods.scikit import ScikitConventions, share_right
+from graphham.methods.scikit import ScikitConventions, class_array, share_right
 from graphham.results.describe import boundary_table, groups_table
 from graphham.results.hierarchy import Hierarchy
 from graphham.results.names import Namer, names_of, renamed_table
@@ -43,7 +43,7 @@ class FittedModel(ScikitConventions):
         result_: All of these in one object.
         class_scores_: ``(num_nodes, num_classes)`` float32, the largest being the predicted class
             (or per-label scores for multi-label graphs); ``None`` after ``embed``.
-        classes_: The label values behind the columns of ``class_scores_``.
+        classes_: Array of the label values behind the columns of ``class_scores_``.
         validation_: Score on ``validation_rows`` that early stopping and tuning may look at.
         levels_: ``(num_nodes,)`` int32 groups per level, fine first, where the method finds any.
         cost_: ``seconds`` of the fit and ``peak_memory_bytes`` of the process.
@@ -54,7 +54,7 @@ class FittedModel(ScikitConventions):
 
     embedding_: Floats
     class_scores_: Floats | None
-    classes_: tuple[Any, ...]
+    classes_: npt.NDArray[Any]
     validation_: float | None
     levels_: list[npt.NDArray[np.int32]] | None
     cost_: dict[str, float]
@@ -174,26 +174,36 @@ class FittedModel(ScikitConventions):
         """Return the probability of each class, in the order of ``classes_``.
 
         Args:
-            graph: Nodes of the training graph as ``graph[rows]``; all of them when not given.
+            graph: As for :meth:`predict`: GraphHAM answers for any graph, other methods for nodes
+                they were fitted on.
 
         Returns:
             ``(num_nodes, num_classes)``; rows sum to one unless a node may have several labels.
 
         Raises:
-            InputError: The fit has no classes, or other nodes are asked for.
+            InputError: The fit has no classes, or the method cannot answer for these nodes.
         """
         self._check_fitted()
         if self.result_.prediction is None:
             raise InputError(f"{self!r} was fitted without labels; fit with task='classify'")
         whole, rows = (None, None) if graph is None else as_nodes(graph)
-        if whole is not None and whole is not self._source and whole.ids != self.ids_:
-            raise InputError(
-                "predict_proba answers for the nodes of the training graph only; predict(graph) "
-                "and read(graph).confidence answer for others"
-            )
-        scores = self.class_scores_
-        assert scores is not None
+        if whole is None or whole is self._source:
+            scores = self.class_scores_
+            assert scores is not None
+        else:
+            alike = checked_like(whole, self.summary_.get("graph", {}), self._feature_names())
+            scores = self._class_scores_of(alike.validate())
         return scores if rows is None else scores[rows]
+
+    def _class_scores_of(self, graph: Graph) -> Floats:
+        """Return the ``(num_nodes, num_classes)`` probabilities of a graph that was not fitted."""
+        if graph.ids != self.ids_:
+            raise InputError(
+                f"the method {self.name} has probabilities for the nodes it was fitted on only; "
+                f"graphham has them for any graph"
+            )
+        assert self.class_scores_ is not None
+        return self.class_scores_
 
     def score(self, graph: Any = None, y: Any = None) -> float:
         """Return the share of nodes whose label is predicted right (multi-label: micro-F1).
@@ -345,7 +355,7 @@ class FittedModel(ScikitConventions):
         return {
             "name": self.name,
             "settings": self.get_params(),
-            "classes": list(self.classes_),
+            "classes": self.classes_.tolist(),
             "facts": self._facts(),
         }
 
@@ -387,7 +397,7 @@ class FittedModel(ScikitConventions):
         levels = sum(name.startswith("outputs.level.") for name in state)
         method.levels_ = [state[f"outputs.level.{n}"] for n in range(1, levels + 1)] or None
         method.class_scores_ = state.get("outputs.class_scores")
-        method.classes_ = tuple(about["classes"])
+        method.classes_ = class_array(about["classes"])
         method._restore(
             {k: v for k, v in state.items() if not k.startswith("outputs.")}, about["facts"]
         )

@@ -15,6 +15,7 @@ from graphham.graph.graph import Graph
 from graphham.graph.ids import NodeIds
 from graphham.methods.base import FitRequest, Floats, Method, Rows, cosines
 from graphham.methods.fitting import fit_graph, fit_to_run
+from graphham.methods.scikit import class_array
 from graphham.model.inputs import NodeInputs
 from graphham.parallel.ranks import ALONE, Ranks
 from graphham.readout.whole_graph import full_batch
@@ -193,6 +194,9 @@ class GraphHAM(Method):
     def _transform(self, graph: Graph) -> FitResult:
         return self._encoder.read(graph, self._encoder.inputs_of(graph, self.ids_))
 
+    def _class_scores_of(self, graph: Graph) -> Floats:
+        return self._encoder.class_scores(graph, self._encoder.inputs_of(graph, self.ids_))
+
     def explain(self, node: int | str) -> Explanation:
         """Say why a node is in its groups: memberships, attention to neighbours, typical features.
 
@@ -227,7 +231,7 @@ class GraphHAM(Method):
         method = cls.from_config(encoder.config)
         method._take_run(run)
         method._know_encoder(encoder, None)
-        method.classes_ = encoder.classes
+        method.classes_ = class_array(encoder.classes)
         if "outputs.class_scores" in state:
             method._scores = state["outputs.class_scores"].numpy()
         return method
