@@ -1,6 +1,7 @@
 """Drive the pages in a real browser and compare what they show with the run's own tables."""
 
 import io
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -181,9 +182,9 @@ def test_an_address_restores_the_view(tab: Tab, served: RunningExplorer) -> None
         "document.getElementById('map').layout.xaxis.range.map(v => +(+v).toFixed(3))"
     )
     assert restored == pytest.approx(seen["range"], abs=0.01)
-    firm = run.nodes["concentration"].to_numpy()
-    bar = served.explorer.overview()["firm"][10]
-    assert int(seen["boundary"]) == int((firm <= bar).sum())
+    between = run.nodes["between"].to_numpy()
+    bar = served.explorer.view.between_bar(10)
+    assert int(seen["boundary"]) == int((between >= bar).sum())
     tab.check()
 
 
@@ -327,3 +328,35 @@ def test_nothing_sticks_out_sideways(
             assert (bright[0] > bright[1]) == (theme == "dark")
     finally:
         context.close()
+
+
+def test_thin_evidence_has_a_mark_and_a_list_of_its_own(tab: Tab, served: RunningExplorer) -> None:
+    view = served.explorer.view
+    assert len(view.result.evidence)
+    evidence = view.result.evidence.copy()
+    evidence[:7] = 0.1
+    between = view.result.between.copy()
+    between[10:30] = np.linspace(0.5, 0.9, 20)
+    view.__dict__["result"] = replace(view.result, evidence=evidence, between=between)
+    page = tab.open(served.address)
+    first = page.inner_text("#tablebox tbody tr:first-child .link")
+    assert first == str(view.result.ids[int(np.argmax(view.result.between))])
+    page.check("#thin")
+    tab.settle()
+    thin = int((view.result.evidence < 0.5).sum())
+    assert int(page.get_attribute("#map", "data-thin")) == thin >= 7
+    assert page.get_attribute("#map", "data-boundary") == "0"
+    page.click("#thinlist")
+    page.wait_for_function("document.getElementById('tabletitle').textContent.includes('Too')")
+    assert f"{thin} nodes" in page.inner_text("#tabletitle")
+    page.fill("#bar", "5")
+    page.click("#clear")
+    tab.settle()
+    page.click("#barlist")
+    page.wait_for_function("document.getElementById('tabletitle').textContent.includes('5%')")
+    assert 0 < view.is_boundary.sum() < 20
+    assert f"{int(view.is_boundary.sum())} nodes" in page.inner_text("#tabletitle")
+    for color in ("between", "evidence"):
+        page.select_option("#color", color)
+        tab.settle()
+    tab.check()

@@ -5,11 +5,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import graphham as gh
+from graphham.cli import demo
 from graphham.errors import InputError
 from graphham.explore.binary_columns import unpack
 from graphham.explore.queries import Explorer
 from graphham.explore.selection import attribute_rows
+from graphham.report import RunView, contents
 from graphham.results.run_folder import Run
+from graphham.system.console import Screen
 
 
 def test_points_are_the_runs_nodes(small_run: Path) -> None:
@@ -101,3 +105,20 @@ def test_rows_outside_the_run_are_refused(small_run: Path) -> None:
         attribute_rows(explorer.view, "feature", 60)
     with pytest.raises(InputError, match="there is no secret number 0"):
         attribute_rows(explorer.view, "secret", 0)
+
+
+def test_report_demo_and_model_list_the_same_nodes_between_groups(
+    small_run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    view = RunView.of(small_run)
+    listed = [str(i) for i in gh.load(small_run).boundary_nodes(20)["id"].to_pylist()]
+    assert [row["id"] for row in contents.boundary_rows(view)] == listed[: contents._TOP_BOUNDARY]
+    by_page = np.argsort(-view.result.between, kind="stable")  # how the explorer's table sorts
+    assert [str(view.result.ids[int(r)]) for r in by_page[:20]] == listed
+    graph = view.graph
+    assert graph is not None
+    demo._show(Screen(), view.run, graph)
+    shown = capsys.readouterr().out.partition("Between groups")[2].splitlines()[1:6]
+    assert [line.split()[0] for line in shown] == listed[:5]
+    marked = {str(view.result.ids[int(r)]) for r in np.flatnonzero(view.is_boundary)}
+    assert marked == set(listed[: len(marked)]) or len(marked) > 20

@@ -1,14 +1,18 @@
 """A selection is the rows that plain counting finds."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from graphham.errors import InputError
 from graphham.explore.queries import Explorer
-from graphham.explore.selection import inside_polygon
+from graphham.explore.selection import attribute_rows, inside_polygon
+from graphham.report.view import LEAST_BETWEEN, RunView
 from graphham.results.run_folder import Run
 
 
@@ -50,3 +54,21 @@ def test_a_group_is_exported_whole_even_if_a_sample_is_drawn(small_run: Path) ->
     assert table.num_rows == run.hierarchy.sizes[0][3]
     assert set(table["group_1"].to_pylist()) == {3}
     assert set(table["group_name_1"].to_pylist()) == {run.hierarchy.names[0][3]}
+
+
+def test_nodes_between_groups_and_thin_ones_are_two_selections(own_run: Path) -> None:
+    view = RunView.of(own_run)
+    result = view.result
+    five = attribute_rows(view, "between", 5)
+    np.testing.assert_array_equal(five, np.flatnonzero(view.is_boundary))
+    ten = attribute_rows(view, "between", 10)
+    assert set(five) <= set(ten)
+    assert result.between[ten].min(initial=1) >= LEAST_BETWEEN
+    evidence = np.append(np.float32([0.1, 0.4, 0.5]), result.evidence[3:])
+    view.__dict__["result"] = replace(result, evidence=evidence)
+    thin = attribute_rows(view, "evidence", 0)
+    assert {0, 1} <= set(thin.tolist())
+    assert 2 not in thin
+    for kind, code in (("between", 0), ("between", 101), ("evidence", 1)):
+        with pytest.raises(InputError, match="there is no"):
+            attribute_rows(view, kind, code)

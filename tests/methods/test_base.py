@@ -45,7 +45,7 @@ def test_embedding_is_asked_without_labels_and_described_with_them() -> None:
     assert method.seen.given is GRAPH
     assert method.result_.labels is GRAPH.labels
     assert "nmi_1" in method.summary_["hierarchy"]
-    assert method.classes_ == ()
+    assert method.classes_.tolist() == []
     with pytest.raises(InputError, match="without labels"):
         method.predict()
 

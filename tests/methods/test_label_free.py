@@ -56,7 +56,7 @@ def test_one_fit_serves_every_split() -> None:
     whole = Given().fit(graph, task="classify", **ROWS)
     np.testing.assert_array_equal(later.class_scores_, whole.class_scores_)
     assert later.validation_ == whole.validation_
-    assert later.classes_ == whole.classes_ == tuple("abcd")
+    assert later.classes_.tolist() == whole.classes_.tolist() == list("abcd")
     assert later.embedding_ is once.embedding_
     assert later.cost_["seconds"] > once.cost_["seconds"]
     # The fit that was asked stays as it was.

@@ -19,7 +19,7 @@ import graphham as gh
 from graphham.errors import InputError
 from graphham.graph.ids import NodeIds
 from graphham.methods import DeepWalk
-from graphham.methods.scikit import share_right
+from graphham.methods.scikit import class_array, share_right
 from tests.reference.graphs import multi_labelled, planted
 
 GRAPH = replace(
@@ -118,8 +118,36 @@ def test_scores_are_those_of_the_predictions() -> None:
     proba = model.predict_proba(GRAPH[120:])
     best = [model.classes_[i] for i in proba.argmax(1)]
     assert best == model.predict(GRAPH[120:])
-    with pytest.raises(InputError, match="training graph only"):
-        model.predict_proba(planted(90).graph)
+
+
+def test_probabilities_of_an_unseen_graph_are_those_of_its_predictions(tmp_path: Path) -> None:
+    model = classifier().fit(GRAPH)
+    other = replace(planted(90).graph, feature_names=GRAPH.feature_names)
+    proba = model.predict_proba(other)
+    assert proba.shape == (90, len(model.classes_))
+    np.testing.assert_allclose(proba.sum(1), 1, rtol=1e-5)
+    assert model.classes_[proba.argmax(1)].tolist() == model.predict(other)
+    np.testing.assert_allclose(proba.max(1), model.read(other).confidence, rtol=1e-5)
+    np.testing.assert_array_equal(model.predict_proba(other[7:9]), proba[7:9])
+    assert model.score(other) == np.mean(np.array(model.predict(other)) == other.labels.values())
+    model.save(tmp_path / "run")
+    np.testing.assert_array_equal(gh.load(tmp_path / "run").predict_proba(other), proba)
+    walks = DeepWalk(dim=8).fit(GRAPH, task="classify")
+    with pytest.raises(InputError, match="fitted on only"):
+        walks.predict_proba(other)
+
+
+def test_scikit_learn_scores_probabilities_and_finds_the_classes() -> None:
+    model = classifier().fit(GRAPH)
+    assert isinstance(model.classes_, np.ndarray)
+    assert model.classes_.tolist() == list(GRAPH.labels.classes)
+    losses = cross_val_score(classifier(), GRAPH, Y, cv=2, scoring="neg_log_loss")
+    areas = cross_val_score(classifier(), GRAPH, Y, cv=2, scoring="roc_auc_ovr")
+    assert (losses < 0).all()
+    assert np.isfinite(losses).all()
+    assert (areas > 0.5).all()
+    assert class_array(["a\0", 2]).tolist() == ["a\0", 2]
+    assert class_array((3, 1)).dtype == np.int64
 
 
 def test_a_share_right_counts_labels_where_a_node_has_several() -> None:

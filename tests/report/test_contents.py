@@ -1,11 +1,16 @@
 """Every number of the report is one of the run's own."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from graphham.explore.queries import Explorer
 from graphham.report import RunView, contents
+from graphham.results.run_writer import start_run
+from graphham.system.console import group_lines, tree_lines
+from tests.outputs import make_graph, make_result
 from tests.report.conftest import write_run
 
 
@@ -78,3 +83,34 @@ def test_the_page_says_whether_the_graph_has_groups(view: RunView) -> None:
         assert contents.lead(view).endswith(" No groups found: chance does as well.")
     finally:
         del view.run.summary["structure"]
+
+
+def test_every_place_counts_the_same_groups(tmp_path: Path) -> None:
+    """A group of one node of 300 is in use; one without nodes is not."""
+    result = make_result(300, (6, 3), labels="none")
+    fine = np.where(result.groups[0] == 5, 0, result.groups[0])
+    fine[0] = 5
+    fine[fine == 4] = 1
+    parents = np.array([0, 1, 2, 0, 1, 2], dtype=np.int32)
+    members = [np.eye(6, dtype=np.float32)[fine], np.eye(3, dtype=np.float32)[parents[fine]]]
+    result = replace(
+        result,
+        groups=[fine.astype(np.int32), parents[fine]],
+        parents=[parents],
+        memberships=members,
+        concentration=np.zeros(0, np.float32),
+        between=np.zeros(0, np.float32),
+    )
+    with start_run(tmp_path / "run", {"seed": 1}) as writer:
+        run = writer.finish(result, {}, make_graph(result), {"cost": {"seconds": 3.0}})
+    view = RunView.of(run)
+    assert run.hierarchy.groups_in_use == (5, 3)
+    assert run.summary["hierarchy"]["used_1"] == 5
+    assert "5/6 > 3/3" in repr(run.hierarchy)
+    assert contents.headline_tiles(view)[0]["value"] == "5 › 3"
+    assert "5 fine groups inside 3 coarse groups" in contents.lead(view)
+    assert "level 1: 5 of 6 groups in use" in " ".join(group_lines(run.summary["hierarchy"]))
+    shown = [line for line in tree_lines(run.groups.to_pylist()) if line.startswith(" ")]
+    assert len(shown) == 5
+    sizes = [[g["size"] > 0 for g in level] for level in Explorer(run).overview()["levels"]]
+    assert [sum(level) for level in sizes] == [5, 3]

@@ -10,17 +10,11 @@ from hypothesis import strategies as st
 from graphham.errors import InputError
 from graphham.graph.graph import Labels
 from graphham.results.describe import (
-    TypicalFeature,
     boundary_table,
     groups_table,
-    name_groups,
     two_strongest,
 )
 from tests.outputs import HOSTILE, make_graph, make_result
-
-
-def features(*names: str, score: float = 1.0) -> list[TypicalFeature]:
-    return [TypicalFeature(n, 2.0, 0.5, score) for n in names]
 
 
 def test_a_group_is_described_by_its_own_words() -> None:
@@ -68,7 +62,8 @@ def test_rare_noise_does_not_win() -> None:
     x = sp.csr_matrix(np.hstack([own, rare]).astype(np.float32))
     for row in groups_table(result, make_graph(result, features=x)).to_pylist():
         assert row["typical_features"][0]["feature"] == f"feature {row['group']}"
-        assert row["name"] == f"group {row['group']}"  # numbered features make no name
+        # Numbered features make no name; typical nodes do.
+        assert row["name"] == "like " + ", ".join(map(str, row["typical_nodes"][:2]))
 
 
 def test_continuous_features_count_where_they_exceed_the_mean() -> None:
@@ -134,7 +129,8 @@ def test_a_graph_without_features_or_labels_still_has_groups() -> None:
     table = groups_table(result, graph)
     assert all(v == [] for v in table.column("typical_features").to_pylist())
     assert table.column("dominant_label").null_count == table.num_rows
-    assert table.column("name").to_pylist()[:5] == [f"group {g}" for g in range(5)]
+    for row in table.to_pylist():
+        assert row["name"].startswith("like ") == (row["size"] > 0)
     assert "typical_titles" not in table.column_names
 
 
@@ -166,33 +162,6 @@ def test_ids_and_titles_are_the_users_own() -> None:
     other = make_graph(make_result(len(HOSTILE)))
     with pytest.raises(InputError, match="not those of the result"):
         groups_table(result, other)
-
-
-def test_names_shorten_tags_and_say_things_once() -> None:
-    found = features("implemented-in::python", "python3", "Python", "use::web", "django", "more")
-    assert name_groups([found]) == ["python / web / django"]
-    twins = [features("a", "b", "c", "d", "mine"), features("a", "b", "c", "d"), features("z")]
-    assert name_groups(twins) == ["a / b / mine", "a / b / c", "z"]
-    assert name_groups([features("devel::lang:perl", "http://x")]) == ["perl / http://x"]
-    weak = features("strong") + features("weak", score=0.1)
-    assert name_groups([weak]) == ["strong"]
-    assert name_groups([features("word_17", "f3"), []]) == ["group 0", "group 1"]
-    same = [features("web"), features("web"), features("web")]
-    assert name_groups(same) == ["web", "web (2)", "web (3)"]
-    by_label = [("Theory", 0.9), ("Theory", 0.6), ("Theory", 0.4)]
-    assert name_groups([[], [], []], by_label) == ["Theory", "Theory (2)", "group 2"]
-    seconds = [("Rules", 0.1), ("Rules", 0.4), ("Rules", 0.2)]
-    named = ["Theory", "Theory (2)", "Theory / Rules"]
-    assert name_groups([[], [], []], by_label, seconds) == named
-    apart = [("Theory", 0.2), ("Theory", 0.3), (None, None)]
-    assert name_groups([[], [], []], apart, seconds) == ["group 0", "Theory / Rules", "group 2"]
-
-
-@given(st.lists(st.lists(st.text(max_size=50), max_size=4), min_size=1, max_size=6))
-def test_names_are_distinct_printable_and_short(words: list[list[str]]) -> None:
-    names = name_groups([features(*group) for group in words])
-    assert len(set(names)) == len(words)
-    assert all(n.isprintable() and n.strip() == n != "" and len(n) <= 110 for n in names)
 
 
 @given(count=st.integers(1, 20), k=st.integers(1, 6))
@@ -248,9 +217,12 @@ def test_the_debian_size_takes_seconds_at_most() -> None:
     assert time.perf_counter() - start < 10
 
 
-def test_labels_describe_groups_where_features_cannot() -> None:
+def test_labels_name_groups_only_when_asked_and_say_so() -> None:
     result = make_result(50, (2,))
     labels = Labels(("Theory", "Case\nBased"), codes=result.groups[0].copy())
     result = replace(result, labels=labels)
-    rows = groups_table(result, make_graph(result, features=None)).to_pylist()
-    assert [r["name"] for r in rows] == ["Theory", "Case Based"]
+    graph = make_graph(result, features=None)
+    unasked = groups_table(result, graph)["name"].to_pylist()
+    assert not any("Theory" in name or "Case" in name for name in unasked)
+    asked = groups_table(result, graph, by_labels=True)["name"].to_pylist()
+    assert asked == ["Theory [label]", "Case Based [label]"]

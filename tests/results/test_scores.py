@@ -64,6 +64,7 @@ def test_groups_in_use_and_effective_groups() -> None:
     assert groups_used(some, 5) == 3
     assert groups_used(some, 5, share=0.02) == 2
     assert groups_used(some, 5, share=0) == 3
+    assert groups_used(np.array([0] * 999 + [1]), 5) == 2  # one node is enough to be in use
     assert effective_groups(np.repeat(np.arange(4), 7)) == pytest.approx(4)
     assert effective_groups(np.zeros(9, dtype=int)) == pytest.approx(1)
 
@@ -187,11 +188,11 @@ def test_collapse_is_reported_with_what_to_change():
     fine = rng.integers(0, 12, 500)
     assert collapse_notes([fine, fine // 4], (12, 3)) == []
     (note, other) = collapse_notes([fine, np.zeros(500, dtype=int)], (12, 3))
-    assert "level 2 uses only 1 of 3 groups" in note
+    assert "only 1 of the 3 groups of level 2" in note
     assert "--groups" in note
     assert "hardly nest" in other
     (note,) = collapse_notes([fine % 2, fine % 2], (12, 2))
-    assert "level 1 uses only 2 of 12 groups" in note
+    assert "only 2 of the 12 groups of level 1" in note
     crossed = collapse_notes([fine, rng.integers(0, 3, 500)], (12, 3))
     assert len(crossed) == 1
     assert "loss.must_link_weight" in crossed[0]

@@ -103,7 +103,10 @@ def test_quiet_keeps_remarks() -> None:
 
 def test_group_lines_for_one_and_two_levels() -> None:
     one = {"levels": 1, "used_1": 3, "groups_1": 4, "largest_share_1": 0.5, "nesting": None}
-    assert group_lines(one) == ["level 1: 3 of 4 groups used, largest 50%"]
+    assert group_lines(one) == [
+        "level 1: 3 of 4 groups in use, largest 50%",
+        "in use is a group that at least one node is shown in",
+    ]
     two = {
         **{"levels": 2, "nesting": 0.9},
         **{"used_1": 3, "groups_1": 4, "largest_share_1": 0.5, "nmi_1": 0.61},

@@ -35,7 +35,9 @@ def random_graph(seed: int = 0) -> gh.Graph:
 def test_a_planted_tree_is_found_and_said(found: StructureSearch) -> None:
     assert found.found is True
     assert found.groups(2) == (6, 2)
-    assert found.sentence().startswith("groups found: 6 > 2 by description length")
+    assert found.sentence().startswith(
+        "the graph has groups: its description is shortest with 6 > 2,"
+    )
     facts = json.loads(json.dumps(found.facts()))
     assert facts["found"] is True
     assert facts["groups"] == [6, 2]

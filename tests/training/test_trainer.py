@@ -296,7 +296,7 @@ def test_a_forced_collapse_is_noticed_by_the_fit():
     }
     fitted = fit_graph(GRAPH, small_config(settings), listener=heard)
     assert fitted.summary["hierarchy"]["used_2"] == 1
-    assert any("level 2 uses only 1 of 4 groups" in note for note in heard.notes)
+    assert any("only 1 of the 4 groups of level 2" in note for note in heard.notes)
     assert fitted.summary["notes"]
 
 

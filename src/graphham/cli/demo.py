@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 DEFAULT_OUT = "runs/cora-demo"
 _FAST_EPOCHS = 20
-# A paper with fewer citations is undecided for want of evidence, which teaches nothing.
-_TELLING_DEGREE = 4
+_SHOWN_BOUNDARY = 5
 
 
 def demo(
@@ -43,14 +42,16 @@ def demo(
     place = Path(out)
     screen.plain(
         "Cora: papers on machine learning, the words they use and who cites whom.\n"
-        "GraphHAM sees words and citations only; subjects come in afterwards, to name groups.\n"
+        "GraphHAM sees words and citations only; subjects come in afterwards, to name groups;\n"
+        "such names are marked [label].\n"
     )
     graph = read_and_report(screen, "cora", GraphOptions())
     replaces = _check_earlier(place, graph)
     from graphham.methods.graphham import GraphHAM
+    from graphham.results.run_names import name_run
 
     model = GraphHAM.from_config(config)
-    run = fit_and_report(screen, model, graph, place, overwrite=replaces)
+    run = name_run(fit_and_report(screen, model, graph, place, overwrite=replaces), by_labels=True)
     _show(screen, run, graph)
     _write_report(screen, run)
 
@@ -88,11 +89,7 @@ def _show(screen: Screen, run: Run, graph: Graph) -> None:
     screen.say("", tree_lines(run.groups.to_pylist()))
     names = {(g["level"], g["group"]): g["name"] for g in run.groups.to_pylist()}
     screen.plain("\nBetween groups: papers that belong to two almost equally")
-    rows = [
-        row
-        for row in boundary_table(result, 200).to_pylist()
-        if len(graph.neighbors(graph.ids.row(row["id"]))) >= _TELLING_DEGREE
-    ][:5]
+    rows = boundary_table(result, _SHOWN_BOUNDARY).to_pylist()
     screen.say("", [_boundary_line(row, names) for row in rows])
     screen.plain("\nWhy is the first of them where it is?")
     screen.say("", _explanation(run, graph, rows[0]["id"]).splitlines())

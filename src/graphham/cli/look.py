@@ -1,4 +1,4 @@
-"""``graphham report``, ``explore``, ``compare``, ``neighbors``, ``explain``: look at a fit."""
+"""``graphham report``, ``explore``, ``compare``, ``neighbors``, ``names``, ``explain``."""
 
 from __future__ import annotations
 
@@ -216,6 +216,38 @@ def neighbors(
         from graphham.report.run_comparison import write_moved
 
         screen.say("Wrote", str(write_moved(found, Path(out))))
+
+
+def names(
+    run: RunArgument,
+    by_labels: Annotated[
+        bool,
+        typer.Option("--labels", help="Name groups after their most frequent labels; kept in RUN."),
+    ] = False,
+    usual: Annotated[
+        bool,
+        typer.Option("--usual", help="Bring back the names of the fit, but for those you gave."),
+    ] = False,
+    graph: _GraphOption = None,
+) -> None:
+    """Show the tree of groups by name, or name them after labels.
+
+    Examples:
+      graphham names runs/cora
+      graphham names runs/cora --labels
+    """
+    from graphham.errors import InputError
+    from graphham.results.run_folder import Run
+    from graphham.results.run_names import name_run
+    from graphham.system.console import Screen, tree_lines
+
+    if by_labels and usual:
+        raise InputError("--labels and --usual are two ways to name groups; give one of them")
+    opened = Run.open(run)
+    if by_labels or usual:
+        opened = name_run(opened, _open_graph(graph), by_labels=by_labels)
+    screen = Screen()
+    screen.say("Groups", tree_lines(opened.groups.to_pylist()))
 
 
 def explain(

@@ -54,7 +54,7 @@ def hierarchy_scores(
     found: dict[str, Any] = {}
     shares = []
     for level, (codes, count) in enumerate(zip(levels, counts, strict=True), 1):
-        used = groups_used(codes, count)
+        used = groups_used(codes, count, share=0.01)
         shares.append(used / count)
         found |= {f"groups_{level}": count, f"used_{level}": used}
         found[f"effective_{level}"] = effective_groups(codes)

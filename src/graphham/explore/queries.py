@@ -21,7 +21,7 @@ from graphham.explore.selection import attribute_rows, selected_rows
 from graphham.readout.neighbors import nearest_to
 from graphham.report.contents import structure_sentence
 from graphham.report.palette import BASE, CONCENTRATION_SCALE, UNKNOWN
-from graphham.report.view import RunView
+from graphham.report.view import LEAST_BETWEEN, THIN_EVIDENCE, RunView
 from graphham.results.describe import feature_name, features_of
 from graphham.results.projection import NodeMap, pca_map, read_map, run_map
 from graphham.results.run_folder import Run
@@ -125,6 +125,9 @@ class Explorer:
             "isLarge": self.is_large,
             "method": run.method,
             "firm": view.concentration_percentiles if view.result.memberships else None,
+            "between": view.between_percentiles if view.result.memberships else None,
+            "leastBetween": LEAST_BETWEEN,
+            "thinEvidence": THIN_EVIDENCE if len(view.result.evidence) else None,
             "colors": {"unknown": UNKNOWN, "plain": BASE[0], "firm": CONCENTRATION_SCALE},
             "attentionNote": self.attention.unavailable_reason,
             "structureNote": structure_sentence(self.view).strip(),
@@ -211,6 +214,8 @@ class Explorer:
             "groups": [g[picked].tolist() for g in view.result.groups],
             "label": view.label_codes[picked].tolist(),
             "firm": view.concentrations(picked),
+            "between": view.numbers("between", picked),
+            "evidence": view.numbers("evidence", picked),
             "x": [float(v) for v in self.layout.xy[picked, 0]],
             "y": [float(v) for v in self.layout.xy[picked, 1]],
         }
@@ -289,6 +294,9 @@ class Explorer:
             columns[f"group{level}"] = codes[rows]
         if view.result.memberships:
             columns["firm"] = view.result.concentration[rows]
+            columns["between"] = view.result.between[rows]
+        if len(view.result.evidence):
+            columns["evidence"] = view.result.evidence[rows]
         if view.titles is not None:
             columns["title"] = titles
         return pack(columns, {**meta, "isFinal": self.map_is_final, "note": self.layout.note})

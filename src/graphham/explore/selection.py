@@ -26,7 +26,8 @@ def selected_rows(
     Args:
         view: The run.
         xy: ``(num_nodes, 2)`` places on the map.
-        request: ``group`` such as ``2-5``, ``attribute`` such as ``label:3``, or ``lasso``, a
+        request: ``group`` such as ``2-5``, ``attribute`` such as ``label:3`` or
+            ``between:5``, or ``lasso``, a
             polygon of map places such as ``0,0;1,0;1,1``. All nodes count, drawn or not.
     """
     kinds = {k: request[k] for k in ("group", "attribute", "lasso") if request.get(k)}
@@ -65,7 +66,18 @@ def _number(text: str) -> int:
 
 
 def attribute_rows(view: RunView, kind: str, code: int) -> npt.NDArray[np.int64]:
-    """Return the rows with a label or a feature."""
+    """Return the rows with a label or a feature, between groups, or with too little evidence.
+
+    Args:
+        view: The run.
+        kind: ``label``, ``feature``, ``between`` or ``evidence``.
+        code: Number of the label or feature; the percentage most between groups; of ``evidence``
+            always 0.
+    """
+    if kind == "between" and 1 <= code <= 100 and view.result.memberships:
+        return np.flatnonzero(view.result.between >= view.between_bar(code))
+    if kind == "evidence" and code == 0 and len(view.result.evidence):
+        return np.flatnonzero(view.is_thin)
     if kind == "label" and 0 <= code < len(view.label_names):
         labels = view.result.labels
         assert labels is not None

@@ -21,6 +21,7 @@ from graphham.methods.fit_request import FitRequest, Rows
 from graphham.methods.fitted_model import FittedModel
 from graphham.methods.link_cosines import cosines
 from graphham.methods.parameters import keyword_settings
+from graphham.methods.scikit import class_array
 from graphham.results.result import FitResult, Floats, predicted, refuse_not_finite
 from graphham.results.run_folder import Run
 from graphham.results.run_places import check_place
@@ -109,7 +110,8 @@ class Method(FittedModel):
         bar = FitBar.wanted(verbose) if listener is None else None
         request = FitRequest.checked(given, asked, train_rows, validation_rows, listener or bar)
         self.class_scores_, self.validation_, self.levels_ = None, None, None
-        self.classes_ = () if request.graph.labels is None else request.graph.labels.classes
+        known = request.graph.labels
+        self.classes_ = class_array(() if known is None else known.classes)
         self.history_ = []
         self._folder, self._status = None, "complete"
         with naming_short_memory():

@@ -15,11 +15,13 @@ from graphham.graph.graph import Graph
 from graphham.graph.ids import NodeIds
 from graphham.io.joined import join_graphs
 from graphham.methods.alike import checked_like
-from graphham.methods.scikit import ScikitConventions, share_right
+from graphham.methods.scikit import ScikitConventions, class_array, share_right
 from graphham.results.describe import boundary_table, groups_table
 from graphham.results.hierarchy import Hierarchy
+from graphham.results.names import Namer, names_of, renamed_table
 from graphham.results.result import FitResult, Floats
 from graphham.results.run_folder import Run
+from graphham.results.run_names import checked_source, name_run
 from graphham.results.run_writer import start_run
 from graphham.results.similar import similar_nodes
 from graphham.system import hooks
@@ -41,7 +43,7 @@ class FittedModel(ScikitConventions):
         result_: All of these in one object.
         class_scores_: ``(num_nodes, num_classes)`` float32, the largest being the predicted class
             (or per-label scores for multi-label graphs); ``None`` after ``embed``.
-        classes_: The label values behind the columns of ``class_scores_``.
+        classes_: Array of the label values behind the columns of ``class_scores_``.
         validation_: Score on ``validation_rows`` that early stopping and tuning may look at.
         levels_: ``(num_nodes,)`` int32 groups per level, fine first, where the method finds any.
         cost_: ``seconds`` of the fit and ``peak_memory_bytes`` of the process.
@@ -52,7 +54,7 @@ class FittedModel(ScikitConventions):
 
     embedding_: Floats
     class_scores_: Floats | None
-    classes_: tuple[Any, ...]
+    classes_: npt.NDArray[Any]
     validation_: float | None
     levels_: list[npt.NDArray[np.int32]] | None
     cost_: dict[str, float]
@@ -68,10 +70,14 @@ class FittedModel(ScikitConventions):
     _graph: Graph | None = None  # what was fitted, or what the run folder keeps
     _folder: Path | None = None  # where the fit is kept as a run, once it is
     _explorer: Any = None
+    _groups: pa.Table | None = None  # the table of groups, once it was asked for
+    _names: dict[tuple[int, int], str] | None = None  # given by name_groups
+    _named_by: str | None = None
     _status = "complete"
     _fitted_task = "embed"
 
     def _take(self, result: FitResult) -> None:
+        self._groups, self._names, self._named_by = None, None, None
         self.result_ = result
         self.ids_ = result.ids
         self.embedding_ = np.asarray(result.embedding)
@@ -168,26 +174,36 @@ class FittedModel(ScikitConventions):
         """Return the probability of each class, in the order of ``classes_``.
 
         Args:
-            graph: Nodes of the training graph as ``graph[rows]``; all of them when not given.
+            graph: As for :meth:`predict`: GraphHAM answers for any graph, other methods for nodes
+                they were fitted on.
 
         Returns:
             ``(num_nodes, num_classes)``; rows sum to one unless a node may have several labels.
 
         Raises:
-            InputError: The fit has no classes, or other nodes are asked for.
+            InputError: The fit has no classes, or the method cannot answer for these nodes.
         """
         self._check_fitted()
         if self.result_.prediction is None:
             raise InputError(f"{self!r} was fitted without labels; fit with task='classify'")
         whole, rows = (None, None) if graph is None else as_nodes(graph)
-        if whole is not None and whole is not self._source and whole.ids != self.ids_:
-            raise InputError(
-                "predict_proba answers for the nodes of the training graph only; predict(graph) "
-                "and read(graph).confidence answer for others"
-            )
-        scores = self.class_scores_
-        assert scores is not None
+        if whole is None or whole is self._source:
+            scores = self.class_scores_
+            assert scores is not None
+        else:
+            alike = checked_like(whole, self.summary_.get("graph", {}), self._feature_names())
+            scores = self._class_scores_of(alike.validate())
         return scores if rows is None else scores[rows]
+
+    def _class_scores_of(self, graph: Graph) -> Floats:
+        """Return the ``(num_nodes, num_classes)`` probabilities of a graph that was not fitted."""
+        if graph.ids != self.ids_:
+            raise InputError(
+                f"the method {self.name} has probabilities for the nodes it was fitted on only; "
+                f"graphham has them for any graph"
+            )
+        assert self.class_scores_ is not None
+        return self.class_scores_
 
     def score(self, graph: Any = None, y: Any = None) -> float:
         """Return the share of nodes whose label is predicted right (multi-label: micro-F1).
@@ -214,12 +230,54 @@ class FittedModel(ScikitConventions):
             level: Only this level (1 is the finest).
         """
         graph = self._need_graph("groups_table")
-        table = groups_table(self.result_, graph)
+        if self._groups is None:
+            self._groups = groups_table(self.result_, graph)
+        kept = self._kept_run()
+        names = self._names if kept is None else kept.renamed
+        table = renamed_table(self._groups, names or {})
         if level is None:
             return table
         import pyarrow.compute as pc
 
         return table.filter(pc.equal(table["level"], level))
+
+    def _kept_run(self) -> Run | None:
+        """Return the run folder of this fit, where there is one."""
+        has_one = self._folder is not None and self._folder.exists()
+        return Run.open(self._folder) if has_one and self._folder is not None else None
+
+    def name_groups(
+        self, namer: Namer | None = None, by_labels: bool = False, again: bool = False
+    ) -> pa.Table:
+        """Give the groups other names, which are kept with the fit and in its run folder.
+
+        The usual names come from the words that set a group apart from its siblings, or else from
+        its typical nodes; without arguments, groups get them back.
+
+        Args:
+            namer: Your own function, such as a call of a language model. It is asked once per
+                group, parents first, with one
+                :class:`~graphham.results.names.GroupFacts` (level, size, parent's name, words that
+                set the group apart, typical nodes and titles, the usual name) and returns the name,
+                or ``None`` for the usual one. What it said is kept, so that it is not asked twice.
+            by_labels: Name groups after their most frequent labels, marked ``[label]``.
+            again: Ask the namer about groups it has named already too.
+
+        Returns:
+            What :meth:`groups_table` returns.
+        """
+        graph = self._need_graph("name_groups")
+        kept = self._kept_run()
+        if kept is not None:
+            name_run(kept, graph, namer, by_labels, again)
+            return self.groups_table()
+        how = checked_source(namer, by_labels)
+        if how is None:
+            self._names = self._named_by = None
+        elif how == "labels" or again or self._named_by != "namer":
+            table = groups_table(self.result_, graph, namer=namer, by_labels=by_labels)
+            self._names, self._named_by = names_of(table), how
+        return self.groups_table()
 
     def boundary_nodes(self, count: int = 20) -> pa.Table:
         """Return the nodes most between two groups, and which two."""
@@ -238,9 +296,9 @@ class FittedModel(ScikitConventions):
             ``id``, ``similarity`` and the groups of each, the nearest first.
         """
         self._check_fitted()
-        tree = self.hierarchy_
-        if tree is not None and self._folder is not None and self._folder.exists():
-            tree = Run.open(self._folder).hierarchy  # with the names of the groups
+        tree, kept = self.hierarchy_, self._kept_run()
+        if tree is not None and kept is not None:
+            tree = kept.hierarchy  # with the names of the groups
         return similar_nodes(self.result_, tree, node, count, inside)
 
     def explore(self, port: int = 0, open_browser: bool = True) -> Any:
@@ -286,7 +344,7 @@ class FittedModel(ScikitConventions):
                 write_more=self.write_outputs,
             )
         self._folder = run.path
-        return run
+        return run if self._names is None else run.keep_names(self._names, self._named_by)
 
     def _run_config(self) -> dict[str, Any]:
         """Return what ``config.toml`` holds: enough to repeat the run."""
@@ -297,7 +355,7 @@ class FittedModel(ScikitConventions):
         return {
             "name": self.name,
             "settings": self.get_params(),
-            "classes": list(self.classes_),
+            "classes": self.classes_.tolist(),
             "facts": self._facts(),
         }
 
@@ -339,7 +397,7 @@ class FittedModel(ScikitConventions):
         levels = sum(name.startswith("outputs.level.") for name in state)
         method.levels_ = [state[f"outputs.level.{n}"] for n in range(1, levels + 1)] or None
         method.class_scores_ = state.get("outputs.class_scores")
-        method.classes_ = tuple(about["classes"])
+        method.classes_ = class_array(about["classes"])
         method._restore(
             {k: v for k, v in state.items() if not k.startswith("outputs.")}, about["facts"]
         )

@@ -15,10 +15,10 @@ from graphham.graph.graph import Graph
 from graphham.graph.ids import NodeIds
 from graphham.methods.base import FitRequest, Floats, Method, Rows, cosines
 from graphham.methods.fitting import fit_graph, fit_to_run
+from graphham.methods.scikit import class_array
 from graphham.model.inputs import NodeInputs
 from graphham.parallel.ranks import ALONE, Ranks
 from graphham.readout.whole_graph import full_batch
-from graphham.results.describe import groups_table
 from graphham.results.encoder import Encoder, class_scores, node_attention
 from graphham.results.explain import Explanation, explain_node
 from graphham.results.result import FitResult
@@ -194,6 +194,9 @@ class GraphHAM(Method):
     def _transform(self, graph: Graph) -> FitResult:
         return self._encoder.read(graph, self._encoder.inputs_of(graph, self.ids_))
 
+    def _class_scores_of(self, graph: Graph) -> Floats:
+        return self._encoder.class_scores(graph, self._encoder.inputs_of(graph, self.ids_))
+
     def explain(self, node: int | str) -> Explanation:
         """Say why a node is in its groups: memberships, attention to neighbours, typical features.
 
@@ -205,8 +208,9 @@ class GraphHAM(Method):
         inputs = self._known_inputs(graph)
         attention = node_attention(self._encoder.model, inputs, graph, row)
         reasons = self._encoder.reasons(graph, inputs, row, self.result_)
-        table = groups_table(self.result_, graph)
-        return explain_node(self.result_, graph, row, attention, table, reasons=reasons)
+        return explain_node(
+            self.result_, graph, row, attention, self.groups_table(), reasons=reasons
+        )
 
     def _run_config(self) -> dict[str, Any]:
         return self._encoder.config.to_dict()
@@ -227,7 +231,7 @@ class GraphHAM(Method):
         method = cls.from_config(encoder.config)
         method._take_run(run)
         method._know_encoder(encoder, None)
-        method.classes_ = encoder.classes
+        method.classes_ = class_array(encoder.classes)
         if "outputs.class_scores" in state:
             method._scores = state["outputs.class_scores"].numpy()
         return method

@@ -16,6 +16,7 @@ from graphham.graph.undirected import undirected
 from graphham.methods.base import FitRequest, Method
 from graphham.methods.memory_check import check_memory
 from graphham.methods.parameters import keyword_settings
+from graphham.methods.scikit import class_array
 from graphham.system.threads import single_threaded
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class LabelFreeMethod(Method):
         task = again._checked_task("classify")
         request = FitRequest.checked(as_graph(graph), task, train_rows, validation_rows)
         assert request.graph.labels is not None
-        again.classes_ = request.graph.labels.classes
+        again.classes_ = class_array(request.graph.labels.classes)
         with single_threaded():
             classify_vectors(again, request)
         again._finish(request, self.cost_["seconds"] + time.perf_counter() - began)

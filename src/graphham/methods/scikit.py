@@ -110,6 +110,14 @@ class ScikitConventions(Parameters):
         return vectors
 
 
+def class_array(classes: Sequence[Any]) -> npt.NDArray[Any]:
+    """Return label values as an array, which is what scikit-learn looks for in ``classes_``."""
+    whole = all(isinstance(c, int | np.integer) and not isinstance(c, bool) for c in classes)
+    made = np.empty(len(classes), dtype=np.int64 if whole and len(classes) else object)
+    made[:] = list(classes)  # text stays Python text: fixed-width text would lose zero bytes
+    return made
+
+
 def share_right(said: Sequence[Any], truth: Sequence[Any]) -> float:
     """Return the share of known labels predicted right, or the micro-F1 of several per node.
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from graphham.report.safe_text import one_line
-from graphham.report.view import RunView
+from graphham.report.view import THIN_EVIDENCE, RunView
 from graphham.results.describe import boundary_table
 
 _TOP_FEATURES, _TOP_NODES, _TOP_BOUNDARY = 5, 5, 15
@@ -38,6 +38,7 @@ def numbers(view: RunView) -> list[dict[str, str]]:
         ("concentration.mean", view.mean_concentration),
         ("between.bar", view.boundary_bar),
         ("between.nodes", int(view.is_boundary.sum())),
+        ("evidence.thin_nodes", int(view.is_thin.sum())),
     ):
         file = f"nodes.parquet, {name.partition('.')[0]}"
         row = {"name": name, "value": f"{value:.6g}", "file": file}
@@ -56,8 +57,8 @@ def lead(view: RunView) -> str:
     if not view.num_levels:
         return f"{reader} read {parts} and gave every node {view.run.embedding.shape[1]} numbers."
     levels = " inside ".join(
-        f"{int((s > 0).sum())} {'fine' if i == 0 else 'coarse'} groups"
-        for i, s in enumerate(view.tree.sizes)
+        f"{count} {'fine' if i == 0 else 'coarse'} groups"
+        for i, count in enumerate(view.tree.groups_in_use)
     )
     return f"{reader} read {parts} and made {levels}.{structure_sentence(view)}"
 
@@ -80,8 +81,8 @@ def headline_tiles(view: RunView) -> list[dict[str, str]]:
         tiles.append({"name": name, "value": value, "meaning": meaning, "source": anchor(source)})
 
     if view.num_levels:
-        used = [str(metrics.get(f"used_{i}", 0)) for i in range(1, view.num_levels + 1)]
-        meaning = "Groups that hold at least 1% of the nodes."
+        used = [str(count) for count in view.tree.groups_in_use]
+        meaning = "Groups in use: those that at least one node is shown in."
         add("groups, fine › coarse", " › ".join(used), meaning, "hierarchy.used_1")
     largest = metrics.get(f"largest_share_{view.num_levels}")
     if largest is not None:
@@ -95,6 +96,9 @@ def headline_tiles(view: RunView) -> list[dict[str, str]]:
         count = int(view.is_boundary.sum())
         meaning = f"Nodes with two strong memberships: a score of {view.boundary_bar:.2f} or more."
         add("nodes between groups", f"{count:,}", meaning, "between.nodes")
+    if len(view.result.evidence):
+        meaning = f"Few links and features: evidence below {THIN_EVIDENCE:g} of 1."
+        add("too little to say", f"{int(view.is_thin.sum()):,}", meaning, "evidence.thin_nodes")
     top = view.num_levels
     if metrics.get(f"nmi_{top}") is not None:
         add(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from graphham.errors import InputError
 from graphham.report.plotlyjs import figure_tools, plotly_source
 from graphham.report.safe_text import need, one_line
-from graphham.report.view import BOUNDARY_SHARE, RunView
+from graphham.report.view import BOUNDARY_PERCENT, RunView
 from graphham.results.agreement import accuracy
 from graphham.results.run_folder import DERIVED
 from graphham.system.atomic import replacing
@@ -128,7 +128,7 @@ def report_page(view: RunView) -> str:
         tiles=contents.headline_tiles(view),
         maps=[(id_, caption) for id_, caption, _ in maps],
         map_note=view.layout.note,
-        boundary_share=f"{BOUNDARY_SHARE:.0%}",
+        boundary_share=f"{BOUNDARY_PERCENT}%",
         shown=len(view.drawn_rows),
         nodes=view.num_nodes,
         groups=contents.group_rows(view),

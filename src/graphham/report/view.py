@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 # The twentieth of the nodes that lies most between two groups is marked (Figure 3 of the paper),
 # as far as they are between at all: a tenth of a node elsewhere is a score of 0.2.
 LEAST_BETWEEN = 0.2
-BOUNDARY_SHARE = 0.05
+BOUNDARY_PERCENT = 5
+# Below half of full evidence, links and features are too few to say where a node belongs: another
+# answer than lying between two groups, and another mark.
+THIN_EVIDENCE = 0.5
 # Points drawn on one map; a browser stays quick and the report stays a few megabytes.
 MAX_POINTS = 12_000
 # Facts of a view that no group's name enters.
@@ -36,6 +39,8 @@ _NAMELESS = (
     "label_codes",
     "boundary_bar",
     "is_boundary",
+    "between_percentiles",
+    "is_thin",
     "mean_concentration",
     "concentration_percentiles",
     "drawn_rows",
@@ -153,16 +158,33 @@ class RunView:
     @cached_property
     def boundary_bar(self) -> float:
         """Score from which on a node counts as lying between two groups."""
+        return self.between_bar(BOUNDARY_PERCENT)
+
+    @cached_property
+    def between_percentiles(self) -> list[float]:
+        """The 101 percentiles of ``between``, from the least to the largest."""
         if not self.num_nodes or not self.result.memberships:
-            return 1.0
-        # A twentieth of the nodes at most, and none that is all but in one group.
-        top = float(np.quantile(self.result.between, 1 - BOUNDARY_SHARE))
-        return max(top, LEAST_BETWEEN)
+            return [1.0] * 101
+        return [float(v) for v in np.quantile(self.result.between, np.linspace(0, 1, 101))]
+
+    def between_bar(self, percentage: int) -> float:
+        """Return the score of the ``percentage`` of nodes most between two groups.
+
+        Never so low that nodes which are all but in one group count too.
+        """
+        return max(self.between_percentiles[100 - percentage], LEAST_BETWEEN)
 
     @cached_property
     def is_boundary(self) -> npt.NDArray[np.bool_]:
         """``(num_nodes,)`` whether a node lies on a boundary."""
         return np.asarray(self.result.between >= self.boundary_bar)
+
+    @cached_property
+    def is_thin(self) -> npt.NDArray[np.bool_]:
+        """``(num_nodes,)`` whether there is too little to say where a node belongs."""
+        if not len(self.result.evidence):
+            return np.zeros(self.num_nodes, dtype=bool)
+        return np.asarray(self.result.evidence < THIN_EVIDENCE)
 
     @cached_property
     def mean_concentration(self) -> float:
@@ -178,9 +200,12 @@ class RunView:
 
     def concentrations(self, rows: npt.NDArray[Any]) -> list[float] | None:
         """Return the concentration of some rows; ``None`` where the method has none."""
-        if not self.result.memberships:
-            return None
-        return [float(v) for v in self.result.concentration[rows]]
+        return self.numbers("concentration", rows)
+
+    def numbers(self, column: str, rows: npt.NDArray[Any]) -> list[float] | None:
+        """Return a number about some rows, such as ``between``; ``None`` where there is none."""
+        values = getattr(self.result, column)
+        return [float(v) for v in values[rows]] if len(values) else None
 
     def sample(self, most: int, seed: int = 0) -> npt.NDArray[np.int64]:
         """Return rows to draw, in row order: all, or a fixed sample when there are more."""

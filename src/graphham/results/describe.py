@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,15 @@ import scipy.sparse as sp
 
 from graphham.errors import InputError
 from graphham.graph.graph import Graph, Labels
+from graphham.results.names import (
+    Namer,
+    Terms,
+    feature_word,
+    label_name,
+    member_matrix,
+    name_tree,
+    title_terms,
+)
 from graphham.results.result import FitResult
 from graphham.results.scores import contingency
 
@@ -23,8 +31,6 @@ if TYPE_CHECKING:
 _CHUNK = 1 << 15
 # Pseudo-members at the overall rate: a feature of two members in a group of two is no profile.
 _PRIOR_MEMBERS = 5.0
-_NAME_PARTS = 3
-_NUMBERED = re.compile(r"(w|f|x|v|word|feat|feature|dim|col|column)?[\s_:-]*\d+", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -45,7 +51,13 @@ class TypicalFeature:
 
 
 def groups_table(
-    result: FitResult, graph: Graph, top_features: int = 8, top_nodes: int = 5
+    result: FitResult,
+    graph: Graph,
+    top_features: int = 8,
+    top_nodes: int = 5,
+    namer: Namer | None = None,
+    by_labels: bool = False,
+    kept_names: Mapping[tuple[int, int], str] | None = None,
 ) -> pa.Table:
     """Describe every group in one table row.
 
@@ -58,6 +70,16 @@ def groups_table(
     A member has a sparse or mostly-zero feature if its value is not zero, and any other dense
     feature if its value lies above the overall mean. The cost is linear in nodes and stored
     feature values.
+
+    Args:
+        result: The fit.
+        graph: The graph that was fitted.
+        top_features: Most features to list of a group.
+        top_nodes: Most nodes to list of a group.
+        namer: Your own function, called once per group that has members, parents first.
+        by_labels: Name groups after the labels that most members have; such names end with
+            ``[label]``. Otherwise labels name nothing.
+        kept_names: Names that stay as they are, by level and group.
     """
     import pyarrow as pa
 
@@ -66,44 +88,88 @@ def groups_table(
             f"the graph has {graph.num_nodes:,} nodes that are not those of the result "
             f"({result.num_nodes:,}); describe groups with the graph they were found in"
         )
-    features, names, typical, boundary = [], [], [], []
+    features: list[list[TypicalFeature]] = []
+    typical, boundary = [], []
     labels: list[tuple[Any, float | None]] = []
     counts, overall = _feature_counts(result, graph)
-    for level in range(result.num_levels):
-        found = _typical_features(
-            counts[level] if counts else None,
-            overall,
-            np.bincount(result.groups[level], minlength=result.group_counts[level]),
-            graph,
-            max(top_features, 4 * _NAME_PARTS),
-        )
-        known = _dominant_labels(result, level)
-        features += [group[:top_features] for group in found]
-        labels += known
-        names.append(name_groups(found, known, _second_labels(result, level)))
-        typical += _typical_rows(result, level, top_nodes)
-        boundary += _boundary_rows(result, level, top_nodes)
-    table = result.hierarchy.named(names).to_table()
-    struct = pa.struct([("feature", pa.string()), ("lift", pa.float32()), ("share", pa.float32())])
-    described = [
-        [{"feature": f.feature, "lift": f.lift, "share": f.share} for f in group]
-        for group in features
+    sizes = [
+        np.bincount(codes, minlength=k)
+        for codes, k in zip(result.groups, result.group_counts, strict=True)
     ]
-    label_type = pa.int64() if _all_whole([v for v, _ in labels]) else pa.string()
-    dominant = [v if v is None or label_type == pa.int64() else str(v) for v, _ in labels]
+    for level in range(result.num_levels):
+        features += _typical_features(
+            counts[level] if counts else None, overall, sizes[level], graph, top_features
+        )
+        labels += _dominant_labels(result, level)
+        typical.append(_typical_rows(result, level, max(top_nodes, 2)))
+        boundary += _boundary_rows(result, level, top_nodes)
+    names = name_tree(
+        result.hierarchy,
+        _terms(result, graph, counts, overall, sizes),
+        [[result.ids.take(rows).tolist() for rows in of] for of in typical],
+        _titles(graph, typical),
+        _label_names(result) if by_labels else None,
+        namer,
+        kept_names,
+    )
+    table = result.hierarchy.named(names).to_table()
+    shown = [rows[:top_nodes] for of in typical for rows in of]
     columns: dict[str, Any] = {
-        "typical_features": pa.array(described, type=pa.list_(struct)),
-        "typical_nodes": _id_lists(result, typical),
+        "typical_features": _feature_lists(features),
+        "typical_nodes": _id_lists(result, shown),
         "boundary_nodes": _id_lists(result, boundary),
-        "dominant_label": pa.array(dominant, type=label_type),
+        "dominant_label": _label_values([value for value, _ in labels]),
         "purity": pa.array([p for _, p in labels], type=pa.float64()),
     }
     if graph.titles is not None:
-        titles = [[str(graph.titles[r]) for r in rows.tolist()] for rows in typical]
+        titles = [[str(graph.titles[r]) for r in rows.tolist()] for rows in shown]
         columns["typical_titles"] = pa.array(titles, type=pa.list_(pa.string()))
     for name, column in columns.items():
         table = table.append_column(name, column)
     return table
+
+
+def _terms(
+    result: FitResult,
+    graph: Graph,
+    counts: list[sp.csr_matrix],
+    overall: npt.NDArray[np.float64],
+    sizes: list[npt.NDArray[np.int64]],
+) -> list[Terms]:
+    """Gather the words that may name groups: of features, and of titles."""
+    found = []
+    words = tuple(feature_word(feature_name(graph, c)) for c in range(len(overall)))
+    if any(words):
+        found.append(Terms(words, counts, overall, result.num_nodes, sizes))
+    if graph.titles is not None:
+        found.append(
+            title_terms(graph.titles, result.groups, result.group_counts, with_words=not found)
+        )
+    return found
+
+
+def _titles(
+    graph: Graph, typical: Sequence[Sequence[npt.NDArray[np.int64]]]
+) -> list[list[list[str]]] | None:
+    if graph.titles is None:
+        return None
+    titles = graph.titles
+    return [[[str(titles[row]) for row in rows.tolist()] for rows in of] for of in typical]
+
+
+def _label_names(result: FitResult) -> list[list[str]]:
+    """Name groups after a label that most members have, or two that most have together."""
+    found = []
+    for level in range(result.num_levels):
+        first, second = _frequent_labels(result, level, 0), _frequent_labels(result, level, 1)
+        names = []
+        for (one, share), (two, more) in zip(first, second, strict=True):
+            if share is None or share + (more or 0.0) < 0.5:
+                names.append("")
+            else:
+                names.append(label_name([one] if share >= 0.5 else [one, two]))
+        found.append(names)
+    return found
 
 
 def boundary_table(result: FitResult, count: int = 20) -> pa.Table:
@@ -186,90 +252,6 @@ def features_of(graph: Graph, row: int) -> list[str]:
     return [feature_name(graph, int(c)) for c in columns]
 
 
-def name_groups(
-    features: Sequence[Sequence[TypicalFeature]],
-    labels: Sequence[tuple[Any, float | None]] = (),
-    seconds: Sequence[tuple[Any, float | None]] = (),
-) -> list[str]:
-    """Name the groups of one level after their most typical features, each name once.
-
-    Tags lose their facet (``implemented-in::python`` becomes ``python``). Without readable features
-    a group is called after a label that most of its members have, or after two labels that most of
-    them have together, and ``group 3`` failing that.
-
-    Args:
-        features: Typical features of each group, the strongest first.
-        labels: Most frequent label of each group and its share.
-        seconds: Second most frequent label of each group and its share.
-    """
-    parts = [_parts(found) for found in features]
-    chosen = [[part for part, strong in found if strong][:_NAME_PARTS] for found in parts]
-    names = [" / ".join(c) for c in chosen]
-    for group, own in enumerate(parts):
-        twins = [g for g, name in enumerate(names) if name and name == names[group]]
-        rivals = [g for g in twins if g != group]
-        theirs = {part.casefold() for g in rivals for part, _ in parts[g]}
-        # Twins are told apart by what only one of them has.
-        apart = [part for part, _ in own if part.casefold() not in theirs]
-        if rivals and apart:
-            chosen[group] = [*chosen[group][: _NAME_PARTS - 1], apart[0]]
-    for group, words in enumerate(chosen):
-        label, purity = labels[group] if labels else (None, None)
-        second, part = seconds[group] if seconds else (None, None)
-        if words or label is None or purity is None:
-            continue
-        if purity >= 0.5:
-            chosen[group] = [_clean(str(label))]
-        elif second is not None and part is not None and purity + part >= 0.5:
-            chosen[group] = [_clean(str(label)), _clean(str(second))]
-    return _distinct([" / ".join(filter(None, c)) or f"group {g}" for g, c in enumerate(chosen)])
-
-
-def _parts(found: Sequence[TypicalFeature]) -> list[tuple[str, bool]]:
-    """Return the readable words of a group's features, and whether each is strong."""
-    parts: list[tuple[str, bool]] = []
-    for feature in found:
-        part = _short(feature.feature)
-        near = part.casefold()
-        # "python" and "python3" say the same thing twice.
-        known = [p.casefold() for p, _ in parts]
-        if near and not any(near.startswith(p) or p.startswith(near) for p in known):
-            parts.append((part, feature.score >= 0.2 * found[0].score))
-    return parts
-
-
-def _short(feature: str) -> str:
-    # A debtag such as devel::lang:perl names facet, kind and value; the value is what people say.
-    tail = re.split(r"(?<=\w):+(?=\w)", feature)[-1]
-    return "" if _NUMBERED.fullmatch(tail.strip()) else _clean(tail)
-
-
-def _clean(text: str) -> str:
-    """Make user text fit a one-line name: no control characters, not too long."""
-    line = " ".join("".join(c if c.isprintable() else " " for c in text[:200]).split())
-    return line if len(line) <= 32 else line[:31].rstrip() + "…"
-
-
-def _distinct(names: list[str]) -> list[str]:
-    taken: set[str] = set()
-    result = []
-    for name in names:
-        fresh, number = name, 2
-        while fresh in taken:
-            fresh, number = f"{name} ({number})", number + 1
-        taken.add(fresh)
-        result.append(fresh)
-    return result
-
-
-def _indicator(codes: npt.NDArray[Any], num_groups: int) -> sp.csr_matrix:
-    """Return the ``(num_groups, num_nodes)`` matrix that sums node rows by group."""
-    order = np.argsort(codes, kind="stable").astype(np.int32)
-    bounds = np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=num_groups))])
-    ones = np.ones(len(codes), dtype=np.float32)
-    return sp.csr_matrix((ones, order, bounds), shape=(num_groups, len(codes)))
-
-
 def _feature_counts(
     result: FitResult, graph: Graph
 ) -> tuple[list[sp.csr_matrix], npt.NDArray[np.float64]]:
@@ -278,7 +260,7 @@ def _feature_counts(
     if x is None or x.shape[1] == 0:
         return [], np.zeros(0)
     width = x.shape[1]
-    sums = [_indicator(g, k) for g, k in zip(result.groups, result.group_counts, strict=True)]
+    sums = [member_matrix(g, k) for g, k in zip(result.groups, result.group_counts, strict=True)]
     if sp.issparse(x):
         has = sp.csr_matrix(((x.data != 0).astype(np.float32), x.indices, x.indptr), shape=x.shape)
         # float32 counts are exact up to 16.7 million members of one group, beyond our scale.
@@ -294,7 +276,7 @@ def _feature_counts(
         total += has_part.sum(axis=0, dtype=np.float64)
         for level, codes in enumerate(result.groups):
             piece = codes[start : start + _CHUNK]
-            dense[level] += _indicator(piece, result.group_counts[level]) @ has_part
+            dense[level] += member_matrix(piece, result.group_counts[level]) @ has_part
     return [sp.csr_matrix(d) for d in dense], total
 
 
@@ -350,10 +332,6 @@ def _dominant_labels(result: FitResult, level: int) -> list[tuple[Any, float | N
     return _frequent_labels(result, level, 0)
 
 
-def _second_labels(result: FitResult, level: int) -> list[tuple[Any, float | None]]:
-    return _frequent_labels(result, level, 1)
-
-
 def _frequent_labels(result: FitResult, level: int, place: int) -> list[tuple[Any, float | None]]:
     """Return per group its most frequent label (``place`` 0) or the next one, with its share."""
     labels: Labels | None = result.labels
@@ -366,12 +344,31 @@ def _frequent_labels(result: FitResult, level: int, place: int) -> list[tuple[An
         counts = contingency(codes[known], labels.codes[known], k, len(labels.classes))
     else:
         assert labels.matrix is not None
-        counts = (_indicator(codes, k) @ labels.matrix.astype(np.float32)).toarray()
+        counts = (member_matrix(codes, k) @ labels.matrix.astype(np.float32)).toarray()
     best = np.argsort(-counts, axis=1, kind="stable")[:, place]
     return [
         (labels.classes[b], float(counts[g, b] / members[g])) if members[g] else (None, None)
         for g, b in enumerate(best.tolist())
     ]
+
+
+def _feature_lists(features: Sequence[Sequence[TypicalFeature]]) -> Any:
+    import pyarrow as pa
+
+    struct = pa.struct([("feature", pa.string()), ("lift", pa.float32()), ("share", pa.float32())])
+    listed = [
+        [{"feature": f.feature, "lift": f.lift, "share": f.share} for f in group]
+        for group in features
+    ]
+    return pa.array(listed, type=pa.list_(struct))
+
+
+def _label_values(values: Sequence[Any]) -> Any:
+    import pyarrow as pa
+
+    if _all_whole(values):
+        return pa.array(values, type=pa.int64())
+    return pa.array([None if v is None else str(v) for v in values], type=pa.string())
 
 
 def _all_whole(values: Sequence[Any]) -> bool:
@@ -386,7 +383,7 @@ def _typical_rows(result: FitResult, level: int, top: int) -> list[npt.NDArray[n
     member = np.ones(len(codes), dtype=np.float32)
     if result.memberships:
         member = result.memberships[level][np.arange(len(codes)), codes]
-    centre = _unit(_indicator(codes, k) @ result.embedding)
+    centre = _unit(member_matrix(codes, k) @ result.embedding)
     closeness = np.zeros(len(codes), dtype=np.float32)
     for start in range(0, len(codes), _CHUNK):
         rows = slice(start, start + _CHUNK)

@@ -259,6 +259,17 @@ class Encoder:
             logits = self.model.spread(logits, Block.full(graph, self.config.model.self_edge))
         return logits
 
+    def class_scores(self, graph: Graph, inputs: NodeInputs) -> npt.NDArray[np.float32]:
+        """Return ``(num_nodes, num_classes)`` probabilities for the nodes of any graph.
+
+        Args:
+            graph: The graph.
+            inputs: Inputs of its nodes.
+        """
+        states = LayerWise(self.model, inputs, graph, ALONE).read().states
+        with torch.no_grad():
+            return class_scores(self.class_logits(states, graph, inputs), self.is_multi)
+
     def _predict(
         self, states: npt.NDArray[np.float32], graph: Graph, inputs: NodeInputs
     ) -> tuple[Labels | None, npt.NDArray[Any] | None]:

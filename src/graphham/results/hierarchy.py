@@ -39,6 +39,7 @@ __all__ = [
     "Hierarchy",
     "conditional_entropy",
     "effective_groups",
+    "group_number",
     "groups_used",
     "hierarchy_metrics",
     "label_scores",
@@ -51,6 +52,11 @@ __all__ = [
 
 FORMAT = "graphham-hierarchy"
 VERSION = 1
+
+
+def group_number(level: int, group: int) -> str:
+    """Name a group by its place, which no group of another level has: ``group 2-5``."""
+    return f"group {level}-{group}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +91,7 @@ class Hierarchy:
             groups: Per level ``(num_nodes,)`` codes, fine to coarse.
             group_counts: Number of groups of each level, used or not.
             parents: Parent of each group; the majority of its nodes decides when not given.
-            names: Readable names; ``group 0``, ``group 1``, ... when not given.
+            names: Readable names; ``group 1-0`` and so on, by level and group, when not given.
         """
         if not groups or len(groups) != len(group_counts):
             raise InputError(f"a hierarchy needs one list of groups for each of {group_counts}")
@@ -103,7 +109,10 @@ class Hierarchy:
             chosen = [table_majority(counts[level, level + 1]) for level in levels[:-1]]
         elif len(chosen) != len(groups) - 1:
             raise InputError(f"{len(groups)} levels need {len(groups) - 1} parent lists")
-        default = tuple(tuple(f"group {g}" for g in range(k)) for k in group_counts)
+        default = tuple(
+            tuple(group_number(level, g) for g in range(k))
+            for level, k in zip(levels, group_counts, strict=True)
+        )
         return cls(
             sizes=tuple(
                 np.bincount(g, minlength=k) for g, k in zip(groups, group_counts, strict=True)
@@ -132,6 +141,11 @@ class Hierarchy:
     def group_counts(self) -> tuple[int, ...]:
         """Number of groups of each level, used or not."""
         return tuple(len(s) for s in self.sizes)
+
+    @property
+    def groups_in_use(self) -> tuple[int, ...]:
+        """Groups of each level that are the shown group of at least one node."""
+        return tuple(int((s > 0).sum()) for s in self.sizes)
 
     def flows(self, lower: int, upper: int) -> Counts:
         """Return how many nodes each pair of groups shares, ``(K_lower, K_upper)``."""
@@ -296,7 +310,8 @@ class Hierarchy:
         )
 
     def __repr__(self) -> str:
-        used = " > ".join(f"{int((s > 0).sum())}/{len(s)}" for s in self.sizes)
+        pairs = zip(self.groups_in_use, self.group_counts, strict=True)
+        used = " > ".join(f"{some}/{count}" for some, count in pairs)
         return f"Hierarchy({self.num_nodes:,} nodes; groups in use, fine to coarse: {used})"
 
 
@@ -307,7 +322,7 @@ def hierarchy_metrics(
 ) -> dict[str, Any]:
     """Measure a hierarchy as one flat dictionary that JSON can hold; ``result.metrics`` keeps it.
 
-    Per level ``l``: ``groups_l``, ``used_l`` (at least 1% of the nodes), ``effective_l``,
+    Per level ``l``: ``groups_l``, ``used_l`` (groups in use), ``effective_l``,
     ``largest_share_l``, and with labels ``nmi_l``, ``ari_l``, ``label_purity_l``. Between ``l``
     and ``l + 1``: ``nesting_l``, ``violation_rate_l`` and ``conditional_entropy_l`` of the decoded
     groups. The name without a number is the mean over level pairs (``None`` with one level).

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +22,7 @@ import numpy.typing as npt
 
 from graphham.errors import InputError
 from graphham.results.hierarchy import Hierarchy
+from graphham.results.names import renamed_table
 from graphham.results.result import FitResult
 from graphham.results.result_table import result_from_table
 from graphham.results.run_checks import RunChecks
@@ -156,17 +158,7 @@ class Run:
     def groups(self) -> pa.Table:
         """The table of groups, one row per group of every level; renamed groups as renamed."""
         self._need_groups()
-        table = _read_parquet(self._file("groups.parquet"))
-        given = self.renamed
-        if not given:
-            return table
-        import pyarrow as pa
-
-        keys = zip(table["level"].to_pylist(), table["group"].to_pylist(), strict=True)
-        old = table["name"].to_pylist()
-        names = [given.get(key, name) for key, name in zip(keys, old, strict=True)]
-        place = table.column_names.index("name")
-        return table.set_column(place, "name", pa.array(names, type=pa.string()))
+        return renamed_table(_read_parquet(self._file("groups.parquet")), self.renamed)
 
     @cached_property
     def embedding(self) -> npt.NDArray[np.float32]:
@@ -192,7 +184,11 @@ class Run:
 
     @property
     def renamed(self) -> dict[tuple[int, int], str]:
-        """The names people gave to groups, by level and group."""
+        """The names that groups were given after the fit, by level and group."""
+        return {key: name for key, (name, _) in self.given_names().items()}
+
+    def given_names(self) -> dict[tuple[int, int], tuple[str, str]]:
+        """Return the names given after the fit and by whom: ``person``, ``namer``, ``labels``."""
         path = self.path / NAMES_FILE
         if not path.is_file():
             return {}
@@ -201,7 +197,10 @@ class Run:
             # Files from before they carried a checksum hold the names and nothing else.
             if not is_intact(found, must_be_sealed=set(found) != {"names"}):
                 raise ValueError("it has changed since it was written")
-            return {(int(n["level"]), int(n["group"])): str(n["name"]) for n in found["names"]}
+            return {
+                (int(n["level"]), int(n["group"])): (str(n["name"]), str(n.get("by", "person")))
+                for n in found["names"]
+            }
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InputError(f"{path} is damaged ({error}); remove it to lose new names") from error
 
@@ -217,13 +216,36 @@ class Run:
         clean = " ".join("".join(c if c.isprintable() else " " for c in name).split())
         if len(clean) > MAX_NAME:
             raise InputError(f"a group's name has at most {MAX_NAME} signs, not {len(clean)}")
-        given = {**self.renamed, (level, group): clean}
+        given = {**self.given_names(), (level, group): (clean, "person")}
         if not clean:
             del given[level, group]
         others = [n for g, n in enumerate(tree.names[level - 1]) if g != group]
         if clean in others:
             raise InputError(f"another group of level {level} is called {clean!r} already")
-        names = [{"level": k[0], "group": k[1], "name": v} for k, v in sorted(given.items())]
+        return self._write_names(given)
+
+    def keep_names(self, names: Mapping[tuple[int, int], str], by: str | None) -> Run:
+        """Keep names in the run in place of all those that no person gave.
+
+        Args:
+            names: By level and group.
+            by: Who gave them: ``namer`` or ``labels``.
+
+        Returns:
+            The run, read anew.
+        """
+        self._need_groups()
+        given = {key: (name, str(by)) for key, name in names.items()}
+        return self._write_names(
+            given
+            | {k: (name, who) for k, (name, who) in self.given_names().items() if who == "person"}
+        )
+
+    def _write_names(self, given: Mapping[tuple[int, int], tuple[str, str]]) -> Run:
+        names = [
+            {"level": key[0], "group": key[1], "name": name, "by": by}
+            for key, (name, by) in sorted(given.items())
+        ]
         write_json(self.path / NAMES_FILE, sealed({"names": names}))
         return Run(self.path, self.summary)
 

@@ -74,8 +74,14 @@ def violation_rate(lower: npt.NDArray[Any], upper: npt.NDArray[Any]) -> float:
     return float((together - (table**2).sum()) / pairs) if pairs > 0 else 0.0
 
 
-def groups_used(codes: npt.NDArray[Any], num_groups: int, share: float = 0.01) -> int:
-    """Count the groups that hold at least ``share`` of the nodes."""
+def groups_used(codes: npt.NDArray[Any], num_groups: int, share: float = 0.0) -> int:
+    """Count the groups in use: those that are the shown group of at least one node.
+
+    Args:
+        codes: ``(num_nodes,)`` group of each node.
+        num_groups: Groups there are.
+        share: Count only groups that hold at least this share of the nodes.
+    """
     sizes = np.bincount(codes, minlength=num_groups)
     return int(((sizes > 0) & (sizes >= share * len(codes))).sum())
 
@@ -284,10 +290,12 @@ def collapse_notes(groups: list[Any], counts: tuple[int, ...]) -> list[str]:
     notes: list[str] = []
     for level, (codes, count) in enumerate(zip(groups, counts, strict=True)):
         # Of hundreds of groups none need hold a hundredth of the nodes.
-        used = groups_used(codes, count, min(0.01, 0.25 / count))
+        least = min(0.01, 0.25 / count)
+        used = groups_used(codes, count, least)
         if count > 1 and used < 0.5 * count:
             notes.append(
-                f"level {level + 1} uses only {used} of {count} groups; ask for fewer with --groups"
+                f"only {used} of the {count} groups of level {level + 1} hold {least:.1%} of the "
+                f"nodes or more; ask for fewer with --groups"
             )
     for level, (low, high) in enumerate(itertools.pairwise(groups)):
         if counts[level + 1] > 1 and nesting_score(low, high) < 0.5:

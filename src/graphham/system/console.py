@@ -208,20 +208,20 @@ def clock(seconds: float | None) -> str:
 
 
 def group_lines(metrics: Mapping[str, Any]) -> list[str]:
-    """Say how many groups are used on each level and how well the levels nest."""
+    """Say how many groups are in use on each level and how well the levels nest."""
     levels = int(metrics["levels"])
     lines = []
     for level in range(levels, 0, -1):
         line = (
-            f"level {level}: {metrics[f'used_{level}']} of {metrics[f'groups_{level}']} groups "
-            f"used, largest {metrics[f'largest_share_{level}']:.0%}"
+            f"level {level}: {metrics[f'used_{level}']} of {metrics[f'groups_{level}']} groups in "
+            f"use, largest {metrics[f'largest_share_{level}']:.0%}"
         )
         if metrics.get(f"nmi_{level}") is not None:
             line += f", NMI with the labels {metrics[f'nmi_{level}']:.2f}"
         lines.append(line)
     if levels > 1:
         lines.append(f"nesting {metrics['nesting']:.3f}")
-    return lines
+    return [*lines, "in use is a group that at least one node is shown in"]
 
 
 def tree_lines(groups: Iterable[Mapping[str, Any]]) -> list[str]:

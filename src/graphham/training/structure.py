@@ -98,9 +98,9 @@ class StructureSearch:
             )
         sizes = " > ".join(str(count) for count in found.groups)
         return (
-            f"groups found: {sizes} by description length, {found.gain:,.0f} nats shorter than "
-            f"without ({max(found.rewired_gain, 0):,.0f} with the links drawn anew); other starts "
-            f"agree by {found.agreement:.2f}"
+            f"the graph has groups: its description is shortest with {sizes}, {found.gain:,.0f} "
+            f"nats shorter than without ({max(found.rewired_gain, 0):,.0f} with the links drawn "
+            f"anew); other starts agree by {found.agreement:.2f}"
         )
 
     def facts(self) -> dict[str, Any]:

@@ -106,7 +106,8 @@ export class Actions {
     const [kind, code] = key.split(":");
     const rows = await this.model.source.attribute(kind, Number(code));
     const label = kind === "label" ? this.model.overview.labels[Number(code)] : null;
-    this.attribute = { key, rows, title: `${kind} ${oneLine((label && label.name) || code, 60)}` };
+    const told = { between: `The ${code}% most between groups`, evidence: "Too little to say" }[kind];
+    this.attribute = { key, rows, title: told || `${kind} ${oneLine((label && label.name) || code, 60)}` };
   }
   /** Fetches a node again whose attentions were not there yet. */
   async reloadNode(key) {
@@ -132,6 +133,6 @@ export class Actions {
     if (has("group", "lasso", "attribute", "sort", "node")) this.table.draw();
     if (has("group", "tab")) await this.hierarchy.draw();
     if (has("color")) await this.map.draw();
-    else if (has("group", "node", "lasso", "attribute", "bar")) await this.map.refresh();
+    else if (has("group", "node", "lasso", "attribute", "bar", "thin")) await this.map.refresh();
   }
 }

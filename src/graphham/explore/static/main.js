@@ -31,7 +31,8 @@ function fillColors(model, state) {
   const select = /** @type {HTMLSelectElement} */ (byId("color"));
   const names = model.levels.map((_, l) => [String(l + 1), `level ${l + 1}${l === 0 ? " (fine)" : l + 1 === model.levels.length ? " (coarse)" : ""}`]);
   if (model.overview.labels.length) names.push(["label", "label"]);
-  if (model.hasFirm) names.push(["firm", "concentration"]);
+  if (model.hasFirm) names.push(["firm", "concentration"], ["between", "between groups"]);
+  if (model.hasEvidence) names.push(["evidence", "evidence"]);
   if (!names.length) names.push(["plain", "nothing"]);
   select.replaceChildren(...names.map(([value, text]) => el("option", { value }, text)));
   if (!names.some(([value]) => value === state.values.color)) state.values.color = model.usualColor;
@@ -58,6 +59,11 @@ function startControls(state, actions) {
   const bar = /** @type {HTMLInputElement} */ (byId("bar"));
   bar.value = String(state.values.bar);
   bar.addEventListener("input", () => state.set({ bar: Number(bar.value) }));
+  const thin = /** @type {HTMLInputElement} */ (byId("thin"));
+  thin.checked = Boolean(state.values.thin);
+  thin.addEventListener("change", () => state.set({ thin: thin.checked ? 1 : 0 }));
+  byId("barlist").addEventListener("click", () => actions.selectAttribute("between", state.values.bar));
+  byId("thinlist").addEventListener("click", () => actions.selectAttribute("evidence", 0));
   byId("pan").addEventListener("click", () => actions.map.setMode("pan"));
   byId("lasso").addEventListener("click", () => actions.map.setMode("lasso"));
   byId("whole").addEventListener("click", () => actions.map.whole());
@@ -79,6 +85,7 @@ function followState(model, state, actions) {
     if (mine !== turn) return; // the state has changed again meanwhile
     if (!state.values.color) state.values.color = model.usualColor;
     /** @type {HTMLInputElement} */ (byId("bar")).value = String(state.values.bar);
+    /** @type {HTMLInputElement} */ (byId("thin")).checked = Boolean(state.values.thin);
     /** @type {HTMLSelectElement} */ (byId("color")).value = state.values.color;
     await actions.follow(changed);
     if (mine === turn) page.busy = "no";
@@ -97,11 +104,13 @@ async function start() {
   const actions = new Actions(model, state);
   document.title = oneLine(overview.name, 60) + " – graphham";
   byId("name").textContent = oneLine(overview.name, 60);
-  const groups = overview.levels.length ? `, ${overview.levels.map((g) => g.length).join(" › ")} groups` : "";
+  const groups = overview.levels.length ? `, ${model.groupsInUse.join(" › ")} groups` : "";
   byId("counts").textContent = count(overview.numNodes) + " nodes" + groups;
+  byId("counts").title = groups ? "Groups in use: those that at least one node is shown in" : "";
   byId("hierarchy").hidden = !overview.levels.length;
   document.documentElement.dataset.hierarchy = overview.levels.length ? "yes" : "no";
   for (const id of ["barlabel", "bar", "barnote"]) byId(id).hidden = !overview.firm;
+  for (const id of ["thinlabel", "thinnote"]) byId(id).hidden = !model.hasEvidence;
   fillColors(model, state);
   actions.map = new MapView(model, state, actions);
   actions.hierarchy = new HierarchyView(model, state, actions);

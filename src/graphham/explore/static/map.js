@@ -1,10 +1,10 @@
-// The map: WebGL points by plotly, coloured by groups, labels or concentration.
+// The map: WebGL points by plotly, coloured by groups, labels or a number of every node.
 import { byId, oneLine, plotText, el, count, percent } from "./dom.js";
 import { mixColors } from "./figure_tools.js";
 import { Gestures } from "./gestures.js";
 
 // Boundary marks lie above the selected points, so they come later.
-const ROLES = ["selected", "boundary", "around", "node"];
+const ROLES = ["selected", "boundary", "thin", "around", "node"];
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 export class MapView {
@@ -73,7 +73,7 @@ export class MapView {
 
   async drawNow() {
     const color = this.state.values.color;
-    const base = color === "firm" ? [this.firmTrace()] : this.classTraces(color);
+    const base = this.model.scale(color) ? [this.numberTrace(color)] : this.classTraces(color);
     const marks = this.marks();
     const below = this.hasDensity ? [this.densityTrace()] : [];
     this.firstBase = below.length;
@@ -145,12 +145,12 @@ export class MapView {
     return traces;
   }
 
-  firmTrace() {
+  numberTrace(color) {
     this.rows = this.hasDensity ? [null] : [];
-    const { firm } = this.model.points;
-    const q = this.model.overview.firm;
-    const all = Array.from(firm, (_, i) => i);
-    return this.points(all, { size: this.pointSize, color: Array.from(firm), colorscale: this.model.overview.colors.firm, cmin: q[1], cmax: q[75] + 1e-9, opacity: 0.9, colorbar: { title: { text: "concentration" }, thickness: 10, len: 0.5 } }, "nodes");
+    const values = this.model.points[color];
+    const { title, min, max, stops } = this.model.scale(color);
+    const all = Array.from(values, (_, i) => i);
+    return this.points(all, { size: this.pointSize, color: Array.from(values), colorscale: stops, cmin: min, cmax: max, opacity: 0.9, colorbar: { title: { text: title }, thickness: 10, len: 0.5 } }, "nodes");
   }
 
   densityTrace() {
@@ -170,6 +170,7 @@ export class MapView {
     const marker = {
       boundary: this.isCrowded ? { size: this.pointSize } : { ...ring, size: this.pointSize + 3 },
       selected: { size: this.pointSize + 1 },
+      thin: { size: this.pointSize + 2, symbol: "x-thin", line: { color: css("--mark"), width: 1.2 } },
       around: { size: this.pointSize + 5, line: { color: css("--accent"), width: 2 } },
       node: { size: 15, line: { color: css("--mark"), width: 3 } },
     }[role];
@@ -181,13 +182,15 @@ export class MapView {
     const { model, state } = this;
     const { bar: percentage, color: by } = state.values;
     const selected = this.actions.selection();
-    const bar = percentage > 0 && model.hasFirm ? model.barAt(percentage) : -1;
-    const edge = [];
-    if (bar >= 0) {
-      const { firm } = model.points;
-      const among = selected ? selected.indices : firm.keys();
-      for (const i of among) if (firm[i] <= bar) edge.push(i);
-    }
+    const { between, evidence } = model.points;
+    const pick = (values, isWanted) => {
+      const found = [];
+      for (const i of selected ? selected.indices : values.keys()) if (isWanted(values[i])) found.push(i);
+      return found;
+    };
+    const bar = percentage > 0 && model.hasFirm ? model.barAt(percentage) : 2;
+    const edge = bar < 2 ? pick(between, (v) => v >= bar) : [];
+    const thin = state.values.thin && model.hasEvidence ? pick(evidence, (v) => v < model.overview.thinEvidence) : [];
     const place = (indices) => {
       const { x, y, row } = model.points;
       return { x: Float32Array.from(indices, (i) => x[i]), y: Float32Array.from(indices, (i) => y[i]), rows: Uint32Array.from(indices, (i) => row[i]) };
@@ -199,12 +202,12 @@ export class MapView {
     const node = this.actions.node();
     const clear = "rgba(0,0,0,0)";
     return {
-      selected, edge,
+      selected, edge, thin,
       // Where thousands overlap, faint points add up to firm ones: those fade by their colour.
-      opacity: selected ? (by === "firm" ? 0.08 : 0.5) : by === "firm" ? 0.9 : 0.85,
+      opacity: selected ? (model.scale(by) ? 0.08 : 0.5) : model.scale(by) ? 0.9 : 0.85,
       // In the order of ROLES.
-      parts: [place(selected ? selected.indices : []), place(edge), infos(node ? node.ego.rows.slice(1) : []), infos(node ? [node.row] : [])],
-      colors: [selected && selected.color ? selected.color : css("--accent"), this.isCrowded ? css("--mark") : clear, clear, clear],
+      parts: [place(selected ? selected.indices : []), place(edge), place(thin), infos(node ? node.ego.rows.slice(1) : []), infos(node ? [node.row] : [])],
+      colors: [selected && selected.color ? selected.color : css("--accent"), this.isCrowded ? css("--mark") : clear, css("--mark"), clear, clear],
     };
   }
 
@@ -238,12 +241,17 @@ export class MapView {
   }
 
   /** Puts into words what the map shows. */
-  describe({ selected, edge }) {
+  describe({ selected, edge, thin }) {
     const { model, state } = this;
     const percentage = state.values.bar;
     this.root.dataset.selected = String(selected ? selected.indices.length : 0);
     this.root.dataset.boundary = String(edge.length);
-    byId("barnote").textContent = percentage > 0 ? `least firm ${percentage}%: ${count(edge.length)} nodes${selected ? " here" : ""}` : "off";
+    this.root.dataset.thin = String(thin.length);
+    const here = selected ? " here" : "";
+    byId("barnote").textContent = percentage > 0 ? `top ${percentage}%: ${count(edge.length)} nodes${here}` : "off";
+    byId("thinnote").textContent = state.values.thin ? `${count(thin.length)} nodes${here}` : "";
+    byId("barlist").hidden = !(percentage > 0);
+    byId("thinlist").hidden = !state.values.thin;
     const note = model.isWhole ? "" : ` Drawn: ${count(model.size)} of ${count(this.windowTotal || model.overview.numNodes)} nodes${this.windowTotal ? " in this window" : ", a fixed sample over the density of all"}.`;
     byId("mapnote").textContent = this.mapNote + note;
   }
@@ -277,7 +285,7 @@ export class MapView {
       if (!info) return;
       const lines = info.groups.map((g, l) => el("div", {}, el("span", { className: "swatch", style: { background: this.model.group(l + 1, g).color } }), oneLine(this.model.group(l + 1, g).name, 40)));
       const label = info.label >= 0 ? el("div", { className: "note" }, "label: " + oneLine(this.model.overview.labels[info.label].name, 40)) : null;
-      tip.replaceChildren(el("b", {}, oneLine(info.id, 60)), info.title ? el("div", {}, oneLine(info.title, 90)) : "", ...lines, label || "", info.firm == null ? "" : el("div", { className: "note" }, `concentration ${info.firm.toFixed(3)}, firmer than ${percent(this.model.firmerThan(info.firm))}`));
+      tip.replaceChildren(el("b", {}, oneLine(info.id, 60)), info.title ? el("div", {}, oneLine(info.title, 90)) : "", ...lines, label || "", info.firm == null ? "" : el("div", { className: "note" }, this.model.standing(info) || `concentration ${info.firm.toFixed(3)}, firmer than ${percent(this.model.firmerThan(info.firm))}`));
       const box = this.root.getBoundingClientRect();
       const x = event.event.clientX - box.left;
       tip.style.left = (x > box.width - 310 ? Math.max(4, x - 310) : x + 14) + "px";

@@ -37,7 +37,7 @@ export class Model {
   }
   addInfo(info) {
     info.row.forEach((row, i) => {
-      this.infoByRow.set(row, { row, id: info.id[i], title: info.title[i], groups: info.groups.map((g) => g[i]), label: info.label[i], firm: info.firm ? info.firm[i] : null, x: info.x[i], y: info.y[i] });
+      this.infoByRow.set(row, { row, id: info.id[i], title: info.title[i], groups: info.groups.map((g) => g[i]), label: info.label[i], firm: info.firm ? info.firm[i] : null, between: info.between ? info.between[i] : null, evidence: info.evidence ? info.evidence[i] : null, x: info.x[i], y: info.y[i] });
     });
   }
   /** Id, title, groups, label, concentration and place of a row, if the page has them. */
@@ -45,10 +45,12 @@ export class Model {
     const i = this.position(row);
     if (i < 0 || i === undefined || i >= this.size) return this.infoByRow.get(row);
     const c = this.points;
-    return { row, id: c.id.get(i), title: c.title ? c.title.get(i) : "", groups: this.levels.map((_, l) => c["group" + (l + 1)][i]), label: c.label[i], firm: c.firm ? c.firm[i] : null, x: c.x[i], y: c.y[i] };
+    return { row, id: c.id.get(i), title: c.title ? c.title.get(i) : "", groups: this.levels.map((_, l) => c["group" + (l + 1)][i]), label: c.label[i], firm: c.firm ? c.firm[i] : null, between: c.between ? c.between[i] : null, evidence: c.evidence ? c.evidence[i] : null, x: c.x[i], y: c.y[i] };
   }
   /** Whether the method says how firmly nodes belong to groups. */
   get hasFirm() { return Boolean(this.overview.firm); }
+  /** Groups per level that are the shown group of at least one node: the one count of groups. */
+  get groupsInUse() { return this.levels.map((groups) => groups.filter((g) => g.size > 0).length); }
   /** What the map is coloured by before anybody chooses. */
   get usualColor() { return this.levels.length ? String(this.levels.length) : this.overview.labels.length ? "label" : "plain"; }
   /** The colour of a node wherever it is named: that of its fine group, its label, or grey. */
@@ -91,8 +93,26 @@ export class Model {
     while (i < q.length && q[i] < value) i++;
     return Math.min(1, i / (q.length - 1));
   }
-  /** Concentration below which the given percentage of nodes lies. */
+  /** Score from which on a node is one of the given percentage most between two groups. */
   barAt(percentage) {
-    return this.overview.firm[Math.round(percentage)];
+    return Math.max(this.overview.between[100 - Math.round(percentage)], this.overview.leastBetween);
+  }
+  /** Whether the method says how much there is to go by. */
+  get hasEvidence() { return this.overview.thinEvidence != null; }
+  /** How a number of every node is coloured, orange standing for the nodes to look at; null for classes.
+   * @param {string} color */
+  scale(color) {
+    const q = this.overview.firm;
+    const stops = this.overview.colors.firm;
+    const turned = stops.map(([at], i) => [at, stops[stops.length - 1 - i][1]]);
+    if (!q || !this.points[color]) return null;
+    return { firm: { title: "concentration", min: q[1], max: q[75] + 1e-9, stops }, between: { title: "between groups", min: 0, max: 1, stops: turned }, evidence: { title: "evidence", min: 0, max: 1, stops } }[color] || null;
+  }
+  /** What is to be said about where a node lies: between groups, or too little to say. */
+  standing(info) {
+    if (info.between == null) return "";
+    const lies = info.between >= this.overview.leastBetween ? `Between two groups: ${info.between.toFixed(2)} (1 is half and half). ` : "";
+    const thin = info.evidence != null && info.evidence < this.overview.thinEvidence;
+    return lies + (thin ? `Too little to say: evidence ${info.evidence.toFixed(2)} of 1. ` : "");
   }
 }

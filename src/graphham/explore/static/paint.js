@@ -30,7 +30,7 @@ export function nextFrame() {
 export function paintFirst(model, color, range) {
   const map = byId("map");
   const { clientWidth: width, clientHeight: height } = map;
-  const { x, y, firm } = model.points;
+  const { x, y } = model.points;
   if (!width || !height || !x.length) return;
   const canvas = document.createElement("canvas");
   const scale = window.devicePixelRatio || 1;
@@ -47,14 +47,16 @@ export function paintFirst(model, color, range) {
   const zoom = Math.min(width / (x1 - x0 || 1), height / (y1 - y0 || 1)) * (range ? 1 : 0.94);
   const classes = color === "label" ? model.overview.labels : model.levels[Number(color) - 1];
   const codes = color === "label" ? model.points.label : model.points["group" + color];
-  const { firm: q, colors } = model.overview;
+  const { colors } = model.overview;
+  const values = model.points[color];
+  const shown = codes ? null : model.scale(color);
   // A straight line between the ends of the map's scale is enough for a second.
-  const ramp = Array.from({ length: 65 }, (_, i) => mixColors(colors.firm[0][1], colors.firm[colors.firm.length - 1][1], i / 64));
+  const ramp = Array.from({ length: 65 }, (_, i) => mixColors(shown ? shown.stops[0][1] : colors.plain, shown ? shown.stops[shown.stops.length - 1][1] : colors.plain, i / 64));
   const size = x.length < 4000 ? 5 : 3;
   pen.globalAlpha = 0.85;
   for (let i = 0; i < x.length; i++) {
-    const share = codes || !q ? 0 : Math.max(0, Math.min(1, (firm[i] - q[1]) / (q[75] - q[1] || 1)));
-    pen.fillStyle = codes ? (codes[i] < 0 ? colors.unknown : classes[codes[i]].color) : !q ? colors.plain : ramp[Math.round(share * (ramp.length - 1))];
+    const share = shown ? Math.max(0, Math.min(1, (values[i] - shown.min) / (shown.max - shown.min || 1))) : 0;
+    pen.fillStyle = codes ? (codes[i] < 0 ? colors.unknown : classes[codes[i]].color) : ramp[Math.round(share * (ramp.length - 1))];
     pen.fillRect(width / 2 + (x[i] - (x0 + x1) / 2) * zoom - size / 2, height / 2 - (y[i] - (y0 + y1) / 2) * zoom - size / 2, size, size);
   }
   map.append(canvas);

@@ -37,12 +37,12 @@ export class PanelView {
   start() {
     const { overview } = this.model;
     const nesting = overview.nesting == null ? "" : ` The levels nest with a score of ${overview.nesting.toFixed(3)} (1: a perfect tree).`;
-    const groups = overview.levels.length ? ` in ${overview.levels.map((g) => g.length).join(" fine and ")} ${overview.levels.length > 1 ? "coarse " : ""}groups` : "";
+    const groups = overview.levels.length ? ` in ${this.model.groupsInUse.join(" fine and ")} ${overview.levels.length > 1 ? "coarse " : ""}groups` : "";
     return [
       el("h2", {}, "What you see"),
       el("p", {}, `${count(overview.numNodes)} nodes and ${count(overview.numEdges)} edges${groups}, as ${overview.method} sees them.${nesting}`),
       el("p", {}, overview.firm ? "Click a point for a node: its memberships, whom it listens to, what pulls it elsewhere." : "Click a point for a node: its neighbours and the nodes nearest to it.", groups ? " Click a group in the tree, treemap or flow: the rest of the map fades." : ""),
-      el("p", {}, overview.firm ? "The slider rings the nodes that commit least. " : "", "Lasso draws a selection that the table lists and exports. The address bar always restores the view."),
+      el("p", {}, overview.firm ? "The slider rings the nodes most between two groups; crosses mark those of which there is too little to say. " : "", "Lasso draws a selection that the table lists and exports. The address bar always restores the view."),
       ...this.legend(),
       el("h3", {}, "Keys"),
       el("p", {}, "/ search · Esc clear · Tab and arrows move through tree and map · + and − zoom the map"),
@@ -75,7 +75,8 @@ export class PanelView {
   legend() {
     const color = this.state.values.color;
     if (color === "plain") return [];
-    if (color === "firm") return [el("h3", {}, "Colours"), el("p", {}, "From orange, the undecided nodes, to blue, the firm half.")];
+    const told = { firm: "From orange, the undecided nodes, to blue, the firm half.", between: "From blue, in one group, to orange, half in one group and half in another.", evidence: "From orange, few links and features, to blue, plenty." }[color];
+    if (told) return [el("h3", {}, "Colours"), el("p", {}, told)];
     const isLabel = color === "label";
     const classes = isLabel ? this.model.overview.labels : this.model.levels[Number(color) - 1] || [];
     const sizes = classes.map((c, i) => [isLabel ? -i : c.size, i]).sort((a, b) => b[0] - a[0]).slice(0, 60);
@@ -141,7 +142,7 @@ export class PanelView {
       el("p", { className: "crumb" }, "Node"),
       el("h2", { id: "nodename" }, oneLine(info.id, 200)),
       info.title ? el("p", {}, oneLine(info.title, 300)) : null,
-      el("p", {}, `${node.degree == null ? "" : count(node.degree) + " neighbours. "}${firm}${label}`),
+      el("p", {}, `${node.degree == null ? "" : count(node.degree) + " neighbours. "}${this.model.standing(info)}${firm}${label}`),
       ...groups,
       ...this.attentionTable(node),
       node.ego.rows.length > 1 ? el("h3", {}, `Among its neighbours${node.ego.total > node.ego.rows.length ? ` (the ${node.ego.rows.length - 1} weightiest)` : ""}`) : null,

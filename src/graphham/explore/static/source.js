@@ -62,7 +62,7 @@ export class StaticSource {
     const pick = (values) => rows.map((r) => values[r]);
     return {
       row: rows, id: rows.map((r) => c.id.get(r)), title: rows.map((r) => (c.title ? c.title.get(r) : "")),
-      groups: levels.map((name) => pick(c[name])), label: pick(c.label), firm: c.firm ? pick(c.firm) : null, x: pick(c.x), y: pick(c.y),
+      groups: levels.map((name) => pick(c[name])), label: pick(c.label), firm: c.firm ? pick(c.firm) : null, between: c.between ? pick(c.between) : null, evidence: c.evidence ? pick(c.evidence) : null, x: pick(c.x), y: pick(c.y),
     };
   }
   async node(row) {
@@ -127,6 +127,12 @@ export class StaticSource {
   async attribute(kind, code) {
     const rows = [];
     if (kind === "label") this.nodes.columns.label.forEach((l, i) => l === code && rows.push(i));
+    const { between, evidence } = this.nodes.columns;
+    if (kind === "between" && between) {
+      const bar = Math.max(this.summary.between[100 - code], this.summary.leastBetween);
+      between.forEach((v, i) => v >= bar && rows.push(i));
+    }
+    if (kind === "evidence" && evidence) evidence.forEach((v, i) => v < this.summary.thinEvidence && rows.push(i));
     const d = this.details.columns;
     if (kind === "feature" && d.feature_indptr) {
       for (let i = 0; i + 1 < d.feature_indptr.length; i++) {
@@ -139,11 +145,12 @@ export class StaticSource {
     const quote = (v) => '"' + String(v).replace(/"/g, '""') + '"';
     const c = this.nodes.columns;
     const levels = this.summary.levels;
-    const lines = [["id", ...levels.flatMap((_, l) => ["group_" + (l + 1), "group_name_" + (l + 1)]), ...(c.firm ? ["concentration"] : []), "label", "map_x", "map_y"].map(quote).join(",")];
+    const numbers = [["firm", "concentration"], ["between", "between"], ["evidence", "evidence"]].filter(([key]) => c[key]);
+    const lines = [["id", ...levels.flatMap((_, l) => ["group_" + (l + 1), "group_name_" + (l + 1)]), ...numbers.map(([, name]) => name), "label", "map_x", "map_y"].map(quote).join(",")];
     for (const r of rows) {
       const groups = levels.flatMap((names, l) => [c["group" + (l + 1)][r], quote(names[c["group" + (l + 1)][r]].name)]);
       const label = c.label[r] >= 0 ? quote(this.summary.labels[c.label[r]].name) : "";
-      lines.push([quote(c.id.get(r)), ...groups, ...(c.firm ? [c.firm[r]] : []), label, c.x[r], c.y[r]].join(","));
+      lines.push([quote(c.id.get(r)), ...groups, ...numbers.map(([key]) => c[key][r]), label, c.x[r], c.y[r]].join(","));
     }
     return new Blob([lines.join("\n") + "\n"], { type: "text/csv" });
   }

@@ -30,8 +30,9 @@ export class TableView {
     const total = selection && selection.size ? selection.size : selection && this.actions.numSelected != null ? this.actions.numSelected : selection ? all.length : model.overview.numNodes;
     byId("tabletitle").textContent = `${title}: ${count(total)} nodes` + (model.isWhole ? "" : `, ${count(all.length)} of them drawn and listed`);
     byId("clear").hidden = !selection && !this.actions.node();
-    const names = ["id", ...model.levels.map((_, l) => "group" + (l + 1)), ...(model.overview.labels.length ? ["label"] : []), ...(model.hasFirm ? ["firm"] : [])];
-    const titles = { id: "Node", label: "Label", firm: "Concentration" };
+    const names = ["id", ...model.levels.map((_, l) => "group" + (l + 1)), ...(model.overview.labels.length ? ["label"] : []), ...(model.hasFirm ? ["between"] : []), ...(model.hasEvidence ? ["evidence"] : [])];
+    const titles = { id: "Node", label: "Label", between: "Between groups", evidence: "Evidence" };
+    const numbers = ["between", "evidence"].filter((n) => names.includes(n));
     const asked = state.values.sort;
     const sort = names.includes(asked.replace(/^-/, "")) ? asked : names[names.length - 1];
     const by = sort.replace(/^-/, "");
@@ -43,14 +44,14 @@ export class TableView {
       const texts = new Map(order.map((i) => [i, column.get(i)]));
       order.sort((a, b) => sign * (texts.get(a) < texts.get(b) ? -1 : texts.get(a) > texts.get(b) ? 1 : 0));
     } else order.sort((a, b) => sign * (column[a] - column[b]) || a - b);
-    const head = el("tr", {}, ...names.map((n) => el("th", { className: n === "firm" ? "n" : "", "aria-sort": by === n ? (sign > 0 ? "ascending" : "descending") : "none" }, el("button", { type: "button", onclick: () => state.set({ sort: sort === n ? "-" + n : n }) }, (titles[n] || "Level " + n.slice(5)) + (by === n ? (sign > 0 ? " ↑" : " ↓") : "")))));
+    const head = el("tr", {}, ...names.map((n) => el("th", { className: numbers.includes(n) ? "n" : "", "aria-sort": by === n ? (sign > 0 ? "ascending" : "descending") : "none" }, el("button", { type: "button", onclick: () => state.set({ sort: sort === n ? "-" + n : n }) }, (titles[n] || "Level " + n.slice(5)) + (by === n ? (sign > 0 ? " ↑" : " ↓") : "")))));
     const lines = order.slice(0, SHOWN_ROWS).map((i) => {
       const info = model.info(model.points.row[i]);
       return el("tr", { "data-id": oneLine(info.id, 200) },
         el("td", {}, el("button", { className: "link", type: "button", title: info.title ? oneLine(info.title, 120) : null, onclick: () => this.actions.selectNode(info.row) }, oneLine(info.id, 60))),
         ...info.groups.map((g, l) => el("td", {}, el("span", { className: "named" }, el("span", { className: "swatch", style: { background: model.group(l + 1, g).color } }), el("span", {}, oneLine(model.group(l + 1, g).name, 40))))),
         model.overview.labels.length ? el("td", {}, info.label >= 0 ? oneLine(model.overview.labels[info.label].name, 40) : "–") : null,
-        info.firm == null ? null : el("td", { className: "n" }, info.firm.toFixed(4)));
+        ...numbers.map((n) => el("td", { className: "n" }, info[n].toFixed(3))));
     });
     if (order.length > SHOWN_ROWS) lines.push(el("tr", {}, el("td", { colspan: names.length, className: "note" }, `The first ${SHOWN_ROWS} of ${count(order.length)}; an export holds all of them.`)));
     this.box.querySelector("thead").replaceChildren(head);
