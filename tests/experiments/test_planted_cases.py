@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from experiments.planted_cases import CASES, planted_graph
+from experiments.planted_cases import CASES, UNEQUAL, planted_graph
 
 # As drawn when the stored cells were measured; another graph would make them untrue.
 DRAWN = {
@@ -40,3 +40,16 @@ def test_planted_cases_share_edges_as_they_say(name: str) -> None:
 
 def test_the_graphs_are_those_of_the_stored_cells() -> None:
     assert {name: planted_graph(name, 13)[0].fingerprint() for name in CASES} == DRAWN
+
+
+def test_the_unequal_tree_is_a_tree_of_unequal_groups() -> None:
+    graph, (fine, coarse) = planted_graph(UNEQUAL, 3)
+    sizes = np.bincount(fine)
+    assert len(sizes) == 12
+    assert 3 < sizes.max() / sizes.min() < 5
+    children = [len(np.unique(fine[coarse == group])) for group in range(3)]
+    assert children == [2, 4, 6]
+    a, b = graph.edge_list().T
+    assert float((fine[a] == fine[b]).mean()) == pytest.approx(0.7, abs=0.03)
+    assert float((coarse[a] == coarse[b]).mean()) == pytest.approx(0.9, abs=0.03)
+    assert graph.features is not None
