@@ -22,19 +22,20 @@ import functools
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from experiments.cell_file import read_cells, run
 from experiments.measuring import load_graph
 from graphham.errors import InputError
-from graphham.evaluate.cells import Cell, Record, rounded
+from graphham.evaluate.cells import Cell, Record
 from graphham.evaluate.classify import measure_classification
 from graphham.evaluate.links import measure_links
-from graphham.evaluate.running import one_thread, versions
+from graphham.evaluate.running import one_thread
 from graphham.evaluate.significance import Comparison, compare, holm
 from graphham.evaluate.tables import Column, Spread, Table
 from graphham.graph.graph import Graph, build_graph
@@ -47,11 +48,9 @@ GRAPHS = ("cora", "citeseer", "partners")
 LABELS = ("5", "20")
 DRAWS = 10
 REFERENCE = "graphham"
-_DIGITS = 5
 _FOLDS = 5
 _KEPT = ("metrics", "hierarchy", "validation", "chosen", "split", "cost")
 
-Measure = Callable[[Cell], Record]
 Condition = tuple[str, str]  # graph, protocol
 
 
@@ -174,58 +173,6 @@ def measure_cell(cell: Cell) -> Record:
     kept: Record = {name: record[name] for name in _KEPT if name in record}
     kept["cost"] = {**kept["cost"], "cpu_seconds": spent}
     return kept
-
-
-def read_cells(path: Path) -> dict[str, Record]:
-    """Return the finished cells of a file by key; none where there is no file."""
-    if not path.is_file():
-        return {}
-    found: dict[str, Record] = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        try:
-            record = json.loads(line)
-            found[Cell.from_dict(record["cell"]).key] = record
-        except (ValueError, KeyError, TypeError) as error:
-            raise InputError(f"line {number} of {path} is no cell ({error}); remove it") from error
-    return found
-
-
-def run(
-    cells: Iterable[Cell],
-    path: Path,
-    measure: Measure = measure_cell,
-    say: Callable[[str], None] = print,
-) -> None:
-    """Measure the cells that a file lacks, and add each as a line once it is finished.
-
-    Args:
-        cells: What to measure.
-        path: The file; looked at before every cell, so that processes can share it.
-        measure: Does the work of a cell.
-        say: Hears of every finished cell.
-    """
-    todo = list(cells)
-    for number, cell in enumerate(todo, 1):
-        if cell.key in read_cells(path):
-            continue
-        record = {"cell": cell.to_dict(), "status": "done"}
-        try:
-            record |= measure(cell)
-        except InputError as error:
-            record |= {"status": "refused", "reason": str(error)}
-        whole = rounded({**record, "versions": versions()}, _DIGITS)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(whole, ensure_ascii=False, sort_keys=True) + "\n")
-        score = whole["metrics"][metric(cell)] if "metrics" in whole else whole.get("reason")
-        say(f"{number}/{len(todo)} {cell.graph} {cell.protocol} {cell.method} {cell.seed}: {score}")
-
-
-def sort_cells(path: Path) -> None:
-    """Write the lines of a file in the order of their keys, so that two branches merge well."""
-    found = read_cells(path)
-    lines = [json.dumps(found[key], ensure_ascii=False, sort_keys=True) for key in sorted(found)]
-    path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
 
 
 def tables(
@@ -371,7 +318,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for entry in entries
         ]
         if not given.show:
-            run(cells, given.file, say=functools.partial(print, flush=True))
+            run(cells, given.file, measure_cell, functools.partial(print, flush=True))
         records = read_cells(given.file)
         for table in tables(records, entries, graphs, given.labels, draws, given.reference):
             print(f"\n## {table.title}\n\n{table.markdown()}")

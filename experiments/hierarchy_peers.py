@@ -1,16 +1,23 @@
-"""Hierarchies a user would otherwise pick: Louvain, Leiden, Paris, Ward, smoothed k-means.
+"""Hierarchies a user would otherwise pick: communities, block models, trees, k-means.
 
-Each is asked for the same numbers of groups as ours. They read links (and DeepWalk vectors or
-features, as named), never labels.
+Each is asked for the same numbers of groups as ours, or, where it has an opinion, for its own. They
+read links (and DeepWalk vectors or features, as named), never labels. Two of them are libraries of
+the system's Python (Debian: python3-graph-tool, python3-leidenalg) and run in a process of it.
 """
 
 from __future__ import annotations
 
+import importlib
 import multiprocessing
+import os
+import shutil
 import signal
+import subprocess
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -46,11 +53,14 @@ def peer_hierarchy(name: str, graph: Graph, groups: Sequence[int], seed: int = 0
     Args:
         name: One of :data:`PEERS`.
         graph: The graph; its labels are not read.
-        groups: Wanted groups per level, fine to coarse.
+        groups: Wanted groups per level, fine to coarse; none for the peer's own choice, where it
+            is one of :data:`CHOOSERS`.
         seed: Of the peer's draws.
     """
     if name not in PEERS:
         raise InputError(f"there is no peer {name!r}; choose {', '.join(PEERS)}")
+    if not groups and name not in CHOOSERS:
+        raise InputError(f"the peer {name} must be told how many groups to make")
     try:
         import sknetwork  # noqa: F401
     except ImportError as error:
@@ -241,24 +251,33 @@ def _cut(children: Any, leaves: int, count: int) -> Codes:
 
 def _kmeans(graph: Graph, groups: list[int], seed: int) -> Peer:
     """Cluster features averaged over two hops, the fine level inside the coarse groups."""
+    return _nested_kmeans(_smoothed(graph), groups, seed, starts=3)
+
+
+def _smooth_kmeans(graph: Graph, groups: list[int], seed: int) -> Peer:
+    """Cluster our own smoothed inputs in two levels: the peer that needs least."""
+    return _nested_kmeans(_three_steps(graph), groups, seed, starts=10)
+
+
+def _nested_kmeans(vectors: npt.NDArray[Any], groups: list[int], seed: int, starts: int) -> Peer:
     from sklearn.cluster import KMeans
 
-    vectors = _smoothed(graph)
+    count_nodes = len(vectors)
     levels: list[Codes] = []
-    codes = np.zeros(graph.num_nodes, dtype=np.int64)
+    codes = np.zeros(count_nodes, dtype=np.int64)
     for count in reversed(groups):
         sizes = np.bincount(codes)
         # Each next subgroup goes to the group with the most nodes per subgroup.
         parts = np.ones(len(sizes), dtype=np.int64)
         while parts.sum() < count:
             parts[np.argmax(sizes / parts)] += 1
-        finer = np.zeros(graph.num_nodes, dtype=np.int64)
+        finer = np.zeros(count_nodes, dtype=np.int64)
         start = 0
         for group, part in enumerate(parts.tolist()):
             rows = np.flatnonzero(codes == group)
             part = min(part, len(rows))
             if part > 1:
-                model = KMeans(part, n_init=3, random_state=seed)
+                model = KMeans(part, n_init=starts, random_state=seed)
                 finer[rows] = start + model.fit_predict(vectors[rows])
             else:
                 finer[rows] = start
@@ -266,6 +285,116 @@ def _kmeans(graph: Graph, groups: list[int], seed: int) -> Peer:
         codes = np.unique(finer, return_inverse=True)[1]
         levels.insert(0, codes.astype(np.int32))
     return Peer(levels)
+
+
+def _smooth_ward(graph: Graph, groups: list[int], seed: int) -> Peer:
+    """Join any two nodes by Ward's rule on our own smoothed inputs, and cut the tree twice."""
+    from scipy.cluster.hierarchy import linkage
+
+    tree = linkage(_three_steps(graph), "ward")
+    children = tree[:, :2].astype(np.int64)
+    return Peer([_cut(children, graph.num_nodes, count) for count in groups], tree)
+
+
+def _spectral_kmeans(graph: Graph, groups: list[int], seed: int) -> Peer:
+    """Cluster leading eigenvectors, as many as groups, each level by itself.
+
+    Every pair of nodes gets a little of a link, a mean degree in all: without that the first
+    eigenvectors of a graph with small components are these components.
+    """
+    from scipy.sparse.linalg import LinearOperator, eigsh
+    from sklearn.cluster import KMeans
+
+    links, count = _undirected(graph), graph.num_nodes
+    degrees = np.asarray(links.sum(axis=1)).ravel()
+    little = degrees.mean() / count
+    root = 1 / np.sqrt(degrees + little * count)
+
+    def multiply(x: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        scaled = root * np.ravel(x)
+        product: npt.NDArray[Any] = root * (links @ scaled + little * scaled.sum())
+        return product
+
+    work = LinearOperator((count, count), matvec=multiply, dtype=np.float64)
+    begin = np.random.default_rng(seed).standard_normal(count)
+    most = min(max(groups), count - 2)
+    values, vectors = eigsh(work, most, which="LA", v0=begin)
+    vectors = vectors[:, np.argsort(-values)]
+    levels = []
+    for wanted in groups:
+        x = vectors[:, :wanted]
+        x = x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)
+        levels.append(KMeans(wanted, n_init=10, random_state=seed).fit_predict(x).astype(np.int32))
+    return Peer(levels)
+
+
+def _system(name: str, package: str) -> Callable[[Graph, list[int], int], Peer]:
+    def find(graph: Graph, groups: list[int], seed: int) -> Peer:
+        python = system_python(package)
+        script = Path(__file__).parent / "system_script.py"
+        links = _undirected(graph).tocoo()
+        once = links.row < links.col
+        edges = np.column_stack([links.row[once], links.col[once]]).astype(np.int64)
+        with tempfile.TemporaryDirectory() as folder:
+            given, out = Path(folder) / "in.npz", Path(folder) / "out.npz"
+            np.savez(given, edges=edges, count=graph.num_nodes, groups=groups, seed=seed)
+            words = [python, "-I", str(script), name, str(given), str(out)]
+            done = subprocess.run(words, capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise InputError(f"{name} failed: {done.stderr.strip().splitlines()[-1]}")
+            with np.load(out) as held:
+                return Peer([held[f"level_{i}"].astype(np.int32) for i in (1, 2)])
+
+    return find
+
+
+def system_python(package: str) -> str:
+    """Return the system's Python if it has a package; ``GRAPHHAM_SYSTEM_PYTHON`` names another.
+
+    Raises:
+        InputError: It does not.
+    """
+    named = os.environ.get("GRAPHHAM_SYSTEM_PYTHON")
+    python = named or shutil.which("python3", path="/usr/bin") or ""
+    words = [python, "-I", "-c", f"import {package}"]
+    is_there = bool(python) and Path(python).exists()
+    if not is_there or subprocess.run(words, capture_output=True, check=False).returncode:
+        debian = {"graph_tool": "python3-graph-tool", "leidenalg": "python3-leidenalg"}[package]
+        raise InputError(
+            f"the system's Python has no {package}; install it (Debian: {debian}) or name a Python "
+            f"that has it by GRAPHHAM_SYSTEM_PYTHON"
+        )
+    return python
+
+
+def _umap_hdbscan(graph: Graph, groups: list[int], seed: int) -> Peer:
+    """Lay our smoothed inputs out by UMAP and cluster the map by density, fine and coarse."""
+    try:
+        umap: Any = importlib.import_module("umap")
+    except ImportError as error:
+        raise InputError("UMAP + HDBSCAN needs umap-learn, which is not installed") from error
+    from sklearn.cluster import HDBSCAN
+
+    flat = umap.UMAP(n_components=5, random_state=seed).fit_transform(_three_steps(graph))
+    sizes = np.unique(np.geomspace(5, len(flat) / 4, 24).round().astype(int)).tolist()
+    found = [HDBSCAN(min_cluster_size=size).fit_predict(flat) for size in sizes]
+    if not groups:
+        return Peer([(codes + 1).astype(np.int32) for codes in (found[0], found[len(found) // 2])])
+    levels = []
+    for wanted in groups:
+        best = min(found, key=lambda codes: abs(int(codes.max()) + 1 - wanted))
+        levels.append((best + 1).astype(np.int32))
+    return Peer(levels)
+
+
+def _three_steps(graph: Graph) -> npt.NDArray[np.float32]:
+    """Return the main directions of the features averaged over three steps, as our fits see it."""
+    from experiments.structure_study import group_inputs
+
+    smooth = group_inputs(graph)[2]
+    if smooth is None:
+        raise InputError(f"{graph.name!r} has no features to cluster by")
+    return np.asarray(smooth, dtype=np.float32)
 
 
 def _smoothed(graph: Graph, steps: int = 2, dim: int = 64) -> npt.NDArray[np.float32]:
@@ -304,4 +433,12 @@ PEERS: dict[str, tuple[str, Callable[[Graph, list[int], int], Peer]]] = {
     "ward": ("Ward's tree on spectral coordinates along links, cut twice", _ward),
     "ward-deepwalk": ("Ward's tree on DeepWalk vectors, cut twice", _ward_walks),
     "kmeans": ("k-means of two-hop smoothed features, then inside its groups", _kmeans),
+    "smooth-kmeans": ("k-means of three-step features, then inside its groups", _smooth_kmeans),
+    "smooth-ward": ("Ward's tree on three-step features, cut twice", _smooth_ward),
+    "spectral-kmeans": ("k-means on leading eigenvectors, level by level", _spectral_kmeans),
+    "leidenalg": ("Leiden, then Leiden inside its groups", _system("leidenalg", "leidenalg")),
+    "nested-sbm": ("nested stochastic block model", _system("nested-sbm", "graph_tool")),
+    "umap-hdbscan": ("UMAP, then HDBSCAN", _umap_hdbscan),
 }
+# Peers that also know how many groups they want.
+CHOOSERS = ("leidenalg", "nested-sbm", "umap-hdbscan")

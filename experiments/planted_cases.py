@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from graphham.errors import InputError
 from graphham.graph.graph import Graph, Labels, build_graph
@@ -63,6 +64,7 @@ CASES = {
 # Trees for hierarchy quality: shares of edges inside the fine group, the coarse one, and outside.
 TREES = {
     "tree-70-20-10": (0.70, 0.20, 0.10),
+    "tree-60-25-15": (0.60, 0.25, 0.15),
     "tree-50-33-17": (0.50, 0.33, 0.17),
     "tree-40-30-30": (0.40, 0.30, 0.30),
 }
@@ -70,20 +72,25 @@ TREES = {
 # links keep their direction.
 COPIES = {"copied": False, "copied-directed": True}
 _COPY_NODES, _COPY_CLASSES, _TEMPLATES, _COPY_LINKS, _POOL = 2000, 5, 500, 6, 60
+# A tree whose coarse groups have two, four and six fine ones, the largest four times the smallest.
+UNEQUAL = "tree-unequal"
+_CHILDREN = (2, 4, 6)
 
 
 def is_planted(name: str) -> bool:
     """Tell whether a graph's name is that of a planted case or tree."""
-    return name in CASES or name in TREES or name in COPIES
+    return name in (*CASES, *TREES, *COPIES, UNEQUAL)
 
 
 def planted_graph(name: str, seed: int) -> tuple[Graph, list[npt.NDArray[np.int32]]]:
     """Draw a planted graph and return it with its true groups, fine to coarse.
 
     Args:
-        name: A key of :data:`CASES`, :data:`TREES` or :data:`COPIES`.
+        name: A key of :data:`CASES`, :data:`TREES` or :data:`COPIES`, or :data:`UNEQUAL`.
         seed: Draws graph and features.
     """
+    if name == UNEQUAL:
+        return _unequal_tree(seed)
     if name in TREES:
         from graphham.graph.planted import planted_hierarchy
 
@@ -94,9 +101,8 @@ def planted_graph(name: str, seed: int) -> tuple[Graph, list[npt.NDArray[np.int3
     if name in COPIES:
         return _copied(name, seed)
     if name not in CASES:
-        raise InputError(
-            f"there is no planted case {name!r}; choose {', '.join((*CASES, *TREES, *COPIES))}"
-        )
+        known = ", ".join((*CASES, *TREES, *COPIES, UNEQUAL))
+        raise InputError(f"there is no planted case {name!r}; choose {known}")
     case = CASES[name]
     draw = numpy_generator(derive_key(seed, "planted case", case.key))
     fine = draw.permutation(np.arange(_NODES) % FINE).astype(np.int32)
@@ -174,3 +180,34 @@ def _features(case: Case, fine: Any, coarse: Any, draw: np.random.Generator) -> 
     if case.missing:
         values[draw.random(_NODES) < case.missing] = 0.0
     return values.astype(np.float32)
+
+
+def _unequal_tree(seed: int) -> tuple[Graph, list[npt.NDArray[np.int32]]]:
+    """Draw a tree with unequal groups: 70/20/10 per cent of the links, degree 12, words."""
+    from graphham.graph.planted_features import word_features
+
+    draw = numpy_generator(derive_key(seed, "planted case", UNEQUAL))
+    parent = np.repeat(np.arange(COARSE), _CHILDREN)
+    share = draw.permutation(np.geomspace(1, 4, FINE))
+    ends = np.cumsum(share / share.sum() * _NODES).round().astype(np.int64)
+    fine = draw.permutation(np.repeat(np.arange(FINE), np.diff(ends, prepend=0))).astype(np.int32)
+    coarse = parent[fine].astype(np.int32)
+    count = 6 * _NODES
+    source = draw.integers(_NODES, size=count)
+    reach = draw.choice(3, size=count, p=TREES["tree-70-20-10"])
+    target = np.empty(count, dtype=np.int64)
+    for group in range(FINE):
+        same, near = fine == group, coarse == parent[group]
+        for kind, pool in enumerate((same, near & ~same, ~near)):
+            at = (fine[source] == group) & (reach == kind)
+            target[at] = draw.choice(np.flatnonzero(pool), size=int(at.sum()))
+    member = sp.csr_matrix((np.ones(_NODES, np.float32), fine, np.arange(_NODES + 1)))
+    graph = build_graph(
+        source,
+        target,
+        _NODES,
+        name=UNEQUAL,
+        features=word_features(member, 240, 0.10, 0.04, draw),
+        labels=Labels(tuple(f"group {g}" for g in range(FINE)), codes=fine),
+    )
+    return graph, [fine, coarse]

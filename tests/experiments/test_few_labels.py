@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
+from experiments.cell_file import read_cells
 from experiments.few_labels import (
     Entry,
     find_graph,
     main,
     measure_cell,
-    read_cells,
-    run,
-    sort_cells,
     tables,
     with_random_links,
 )
 from experiments.planted_cases import planted_graph
 from graphham.errors import InputError
-from graphham.evaluate.cells import Cell
 from graphham.graph.graph import build_graph
 from graphham.methods.gat import GAT
 
@@ -76,34 +72,6 @@ def test_features_labels_and_splits_outlive_the_noise() -> None:
     assert noisy.num_edges == 2 * plain.num_edges
     with pytest.raises(InputError, match="per cent"):
         find_graph("partners+much", 0)
-
-
-def test_a_run_goes_on_where_the_file_ends(tmp_path: Path) -> None:
-    seen: list[int] = []
-
-    def measure(cell: Cell) -> dict[str, Any]:
-        seen.append(cell.seed)
-        if cell.seed == 2:
-            raise InputError("no")
-        return {"metrics": {"accuracy": 0.5}}
-
-    path = tmp_path / "new" / "cells.jsonl"
-    entry = Entry("gcn", "gcn")
-    cells = [entry.cell("cora", "5", draw) for draw in (3, 2, 1)]
-    run(cells[:2], path, measure, lambda _: None)
-    run(cells, path, measure, lambda _: None)
-    assert seen == [3, 2, 1]
-    sort_cells(path)
-    found = read_cells(path)
-    assert [r["cell"]["seed"] for r in found.values()] == [1, 2, 3]
-    assert [r["status"] for r in found.values()] == ["done", "refused", "done"]
-    assert "commit" in found[cells[0].key]["versions"]
-    # Settings and budget are part of what a cell is.
-    other = Entry.parse('x=gcn{"dim": 8}').cell("cora", "5", 3)
-    assert other.key not in found
-    path.write_text("{}\n")
-    with pytest.raises(InputError, match=r"line 1 of .*cells\.jsonl is no cell"):
-        read_cells(path)
 
 
 def test_a_cell_is_measured_on_its_draw() -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from experiments.planted_cases import CASES, COPIES, planted_graph
+from experiments.planted_cases import CASES, COPIES, UNEQUAL, planted_graph
 
 # As drawn when the stored cells were measured; another graph would make them untrue.
 DRAWN = {
@@ -54,3 +54,16 @@ def test_copies_have_neighbours_in_common_and_not_their_class(name: str) -> None
     nearest = common.argmax(1)
     assert float((codes[nearest] == codes[:400]).mean()) > 0.7
     assert planted_graph(name, 3)[0].fingerprint() == graph.fingerprint()
+
+
+def test_the_unequal_tree_is_a_tree_of_unequal_groups() -> None:
+    graph, (fine, coarse) = planted_graph(UNEQUAL, 3)
+    sizes = np.bincount(fine)
+    assert len(sizes) == 12
+    assert 3 < sizes.max() / sizes.min() < 5
+    children = [len(np.unique(fine[coarse == group])) for group in range(3)]
+    assert children == [2, 4, 6]
+    a, b = graph.edge_list().T
+    assert float((fine[a] == fine[b]).mean()) == pytest.approx(0.7, abs=0.03)
+    assert float((coarse[a] == coarse[b]).mean()) == pytest.approx(0.9, abs=0.03)
+    assert graph.features is not None

@@ -1,4 +1,4 @@
-"""Number of groups, depth and "is there anything?": planted truths, noise, and the inner loops."""
+"""Number of groups, depth and "is there anything?": planted truths and noise."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sklearn.metrics import adjusted_mutual_info_score
 
 from graphham.errors import InputError
 from graphham.graph.planted import planted_hierarchy
-from graphham.model import group_count
+from graphham.model import group_search
 from graphham.model.group_count import find_structure
 
 
@@ -63,7 +63,7 @@ def test_a_flat_graph_has_no_upper_level():
 def test_nodes_with_two_homes_make_no_groups_of_their_own(monkeypatch):
     adjacency, _ = tree(mixed=0.3, mean_degree=24)
     assert find_structure(adjacency, seed=0).groups[0] == 12
-    monkeypatch.setattr(group_count, "_without_mixed", lambda data, fit: fit)
+    monkeypatch.setattr(group_search, "without_mixed", lambda data, fit: fit)
     assert find_structure(adjacency, seed=0).groups[0] > 12
 
 
@@ -113,57 +113,3 @@ def test_a_graph_without_links_has_nothing(n):
 def test_rows_of_features_must_match():
     with pytest.raises(InputError, match="5 rows"):
         find_structure(random_links(40, 4, 0), np.ones((5, 2), np.float32))
-
-
-def test_rewired_links_keep_degrees():
-    adjacency, _ = tree()
-    data = group_count._prepare(adjacency, None)
-    rewired = group_count._rewired(data, np.random.default_rng(0))
-    assert rewired.adjacency.diagonal().sum() == 0
-    assert np.abs(rewired.degrees - data.degrees).max() <= 1
-    assert abs(rewired.adjacency - rewired.adjacency.T).sum() == 0
-    assert rewired.adjacency.multiply(data.adjacency).sum() < 0.2 * data.adjacency.sum()
-
-
-def some_memberships(n=60, count=7, seed=0):
-    logits = (3 * np.random.default_rng(seed).normal(size=(n, count))).astype(np.float32)
-    held = group_count._Held(np.empty((n, 4), np.int32), np.empty((n, 4), np.float32), count)
-    group_count._keep_largest(logits, held.groups, held.shares)
-    dense = np.zeros((n, count))
-    np.add.at(dense, (np.arange(n)[:, None], held.groups), held.shares)
-    return logits, held, dense
-
-
-def test_memberships_keep_the_largest_shares_in_order():
-    logits, held, dense = some_memberships()
-    exact = np.exp(logits - logits.max(1, keepdims=True))
-    kept = np.where(np.argsort(np.argsort(-exact, 1), 1) < 4, exact, 0)
-    kept = np.where(kept > 1e-3, kept, 0)
-    np.testing.assert_allclose(dense, kept / kept.sum(1, keepdims=True), atol=1e-6)
-    assert (np.diff(held.shares, axis=1) <= 0).all()
-    parents = np.array([0, 1, 0, 2, 1, 2, 2], np.int32)
-    joined = group_count._regrouped(held, parents, 3)
-    expected = dense @ np.eye(3)[parents]
-    found = np.zeros((60, 3))
-    np.add.at(found, (np.arange(60)[:, None], joined.groups), joined.shares)
-    np.testing.assert_allclose(found, expected, atol=1e-6)
-    assert (np.diff(joined.shares, axis=1) <= 1e-7).all()
-
-
-def test_tables_are_those_of_dense_products():
-    _, held, dense = some_memberships()
-    adjacency = random_links(60, 6, 1)
-    x = np.random.default_rng(1).normal(size=(60, 3)).astype(np.float32)
-    data = group_count._prepare(adjacency, x)
-    tables = group_count._group_tables(data, held)
-    np.testing.assert_allclose(tables.links, dense.T @ data.adjacency @ dense, atol=1e-4)
-    np.testing.assert_allclose(tables.sizes, dense.sum(0), atol=1e-5)
-    np.testing.assert_allclose(tables.sums, dense.T @ data.x, atol=1e-4)
-    sure = np.where(dense > 0, dense, 1.0)
-    assert tables.entropy == pytest.approx(-(sure * np.log(sure)).sum(), rel=1e-5)
-    both = dense[:, 0] + dense[:, 1]
-    parts = [
-        np.where(v > 0, v * np.log(np.where(v > 0, v, 1)), 0).sum()
-        for v in (both, dense[:, 0], dense[:, 1])
-    ]
-    assert tables.shared[0, 1] == pytest.approx(parts[0] - parts[1] - parts[2], abs=1e-4)
