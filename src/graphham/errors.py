@@ -1,5 +1,7 @@
 """The exceptions a user's mistake may raise; all of them are an :class:`InputError`."""
 
+from collections.abc import Mapping
+
 _MOST_SIGNS = 1500
 
 
@@ -27,3 +29,18 @@ class DivergedError(InputError):
 
 class ShortMemoryError(InputError, MemoryError):
     """The work needs more memory than there is; to Python users it is a ``MemoryError`` as well."""
+
+
+def blame_rates(rates: Mapping[str, tuple[float, float]]) -> tuple[str, str]:
+    """Return words for the likely cause of numbers that went astray, and what to do about it.
+
+    Args:
+        rates: Learning rates by the name of their setting, each with the usual value. The one
+            furthest above it is named, since too large steps are what makes training diverge.
+    """
+    advice = "scale down very large features and weights"
+    if not rates:
+        return "", advice
+    name = max(rates, key=lambda key: rates[key][0] / rates[key][1])
+    value, usual = rates[name]
+    return f" with {name} = {value:g}", f"give a smaller {name} ({usual:g} is usual), or {advice}"

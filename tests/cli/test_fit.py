@@ -108,23 +108,40 @@ def test_config_of_a_run_repeats_it(graphham: Graphham, tmp_path: Path) -> None:
     ).read_bytes()
 
 
+@pytest.mark.parametrize("rate", ["1e7", "1e30"])
 @pytest.mark.parametrize("task", ["embed", "classify"])
 @pytest.mark.parametrize("batch", ["full", "sampled"])
 def test_vectors_that_are_not_finite_are_no_run(
-    graphham: Graphham, tmp_path: Path, planted_files: Path, batch: str, task: str
+    graphham: Graphham, tmp_path: Path, planted_files: Path, batch: str, task: str, rate: str
 ) -> None:
     fit = ("fit", *graph_options(planted_files), "--labels", f"{planted_files / 'nodes.csv'}:topic")
     fit += ("--dim", "16", "--epochs", "4", "--task", task, "--set", f"train.batch={batch}")
     fit += ("--out", "run", "--quiet")
     assert graphham(*fit).code == 0
     before = contents(tmp_path)
-    rate = "1e30"  # unit vectors survive steps that are merely far too large
     seen = graphham(*fit, "--overwrite", "--set", f"train.lr={rate}")
     assert seen.code == 2
     assert f"train.lr = {float(rate):g}" in seen.err
     assert "smaller train.lr" in seen.err
     assert len(seen.err.strip().splitlines()) == 1
+    assert seen.out.count("training strayed in epoch") == 3  # it went back, and said so
     assert contents(tmp_path) == before  # nor is anything left beside it
+
+
+def test_features_that_cannot_be_squared_are_refused(
+    graphham: Graphham, tmp_path: Path, planted_files: Path
+) -> None:
+    lines = (planted_files / "features.csv").read_text().splitlines()
+    head, first, *rest = lines
+    cells = first.split(",")
+    cells[1] = "1e38"
+    (tmp_path / "huge.csv").write_text("\n".join([head, ",".join(cells), *rest]) + "\n")
+    edges = str(planted_files / "edges.csv")
+    seen = graphham("fit", edges, "--features", "huge.csv", "--out", "run", "--epochs", "1")
+    assert seen.code == 2
+    assert "1e+38" in seen.err
+    assert "scale the features" in seen.err
+    assert not (tmp_path / "run").exists()
 
 
 SMALL = ["--groups", "6,2", "--dim", "32", "--epochs", "60", "--set", "train.checkpoint_every=0"]

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphham.errors import InputError
+from graphham.errors import DivergedError, InputError
 from graphham.results.result import concentration
 from tests.outputs import make_result
 
@@ -66,3 +66,14 @@ def test_validate_refuses_what_does_not_fit_together() -> None:
     for words, change in cases.items():
         with pytest.raises(InputError, match=words):
             replace(result, **change).validate()
+
+
+@pytest.mark.parametrize(("value", "word"), [(0.0, "zero"), (0.3, "the same")])
+def test_vectors_that_tell_no_nodes_apart_are_refused(value: float, word: str) -> None:
+    result = make_result(10)
+    alike = np.full_like(result.embedding, value)
+    rates = {"train.lr": (5.0, 0.01)}
+    with pytest.raises(DivergedError, match=f"all 10 nodes .*train.lr = 5 came out {word}"):
+        replace(result, embedding=alike).refuse_not_finite(rates)
+    alike[-1, -1] += np.float32(1e-6)  # one that differs is enough
+    replace(result, embedding=alike).refuse_not_finite(rates)

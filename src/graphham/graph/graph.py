@@ -20,6 +20,10 @@ from graphham.graph.node_rows import NodeRows, rows_of
 Features: TypeAlias = "npt.NDArray[Any] | sp.csr_matrix"
 
 
+# Beyond this the square of a feature is no finite number in single precision.
+_LARGEST_FEATURE = 1e18
+
+
 @dataclass(frozen=True, eq=False)
 class Labels:
     """What is known about each node's class or classes.
@@ -315,7 +319,8 @@ class Graph:
                 )
             matrix: Any = self.features if self.part is None else self.features[self.own_rows()]
             is_sparse = sp.issparse(matrix)
-            bad = _first_not_finite(matrix.data if is_sparse else matrix)
+            values = matrix.data if is_sparse else matrix
+            bad = _first_unusable(values)
             if bad is not None:
                 where = (
                     int(np.searchsorted(matrix.indptr, bad, side="right")) - 1
@@ -323,6 +328,13 @@ class Graph:
                     else bad // matrix.shape[1]
                 )
                 where += self.own_rows().start
+                value = float(values.reshape(-1)[bad])
+                if np.isfinite(value):
+                    raise InputError(
+                        f"the features of node {self.ids[where]!r} hold {value:g}; values "
+                        f"beyond {_LARGEST_FEATURE:g} have squares that single precision cannot "
+                        f"hold, so scale the features first"
+                    )
                 raise InputError(
                     f"the features of node {self.ids[where]!r} hold a value that is not a finite "
                     f"number; fill or drop missing values first"
@@ -361,11 +373,20 @@ def _feed(digest: Any, values: npt.NDArray[Any], dtype: Any = None, chunk: int =
         digest.update(np.ascontiguousarray(flat[start : start + chunk], dtype=dtype).data)
 
 
-def _first_not_finite(values: Any, chunk: int = 1 << 22) -> int | None:
-    """Return the flat position of the first NaN or infinity, reading memory maps in pieces."""
+def _first_unusable(values: Any, chunk: int = 1 << 22) -> int | None:
+    """Return the flat position of the first NaN, infinity or value too large to be squared.
+
+    Memory maps are read in pieces.
+    """
     flat = values.reshape(-1)
     for start in range(0, flat.shape[0], chunk):
-        bad = np.flatnonzero(~np.isfinite(flat[start : start + chunk]))
+        piece = flat[start : start + chunk]
+        if piece.dtype.kind == "b":
+            return None
+        # Two cheap sums tell most pieces; NaN makes the comparison fail.
+        if float(piece.max()) <= _LARGEST_FEATURE and float(piece.min()) >= -_LARGEST_FEATURE:
+            continue
+        bad = np.flatnonzero(~(np.abs(piece) <= _LARGEST_FEATURE))
         if bad.size:
             return start + int(bad[0])
     return None

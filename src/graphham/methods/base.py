@@ -22,7 +22,7 @@ from graphham.methods.fitted_model import FittedModel
 from graphham.methods.link_cosines import cosines
 from graphham.methods.parameters import keyword_settings
 from graphham.methods.scikit import class_array
-from graphham.results.result import FitResult, Floats, predicted, refuse_not_finite
+from graphham.results.result import FitResult, Floats, predicted, refuse_alike, refuse_not_finite
 from graphham.results.run_folder import Run
 from graphham.results.run_places import check_place
 from graphham.results.run_writer import graph_facts
@@ -271,6 +271,8 @@ class Method(FittedModel):
                 usual = default or _USUAL_RATE
                 rates[name] = (getattr(self, name) or usual, usual)
         refuse_not_finite(ids, named, rates)
+        if hasattr(self, "embedding_"):
+            refuse_alike(self.embedding_, rates)
 
 
 def library_versions() -> dict[str, str]:

@@ -287,6 +287,8 @@ class DeepMinCut(LabelFreeMethod):
 class _CutLoop(EpochLoop):
     """One step an epoch down the loss of the soft cut."""
 
+    is_one_step = True
+
     def __init__(
         self,
         method: DeepMinCut,

@@ -185,16 +185,13 @@ def fit_graph(
         if work is not graph:
             # Held-out links only decided when to stop; the result is about the graph as given.
             inputs = encoder.inputs_of(graph, graph.ids)
-        rates = {
-            "train.lr": (config.train.lr, 0.01),
-            "train.table_lr": (config.train.table_lr, 0.1),
-        }
-        result = encoder.read(graph, inputs, ranks).refuse_not_finite(rates).validate()
+        result = encoder.read(graph, inputs, ranks).refuse_not_finite(trainer.rates()).validate()
     notes = _result_notes(result, config, graph)
     if plan.search.found is False:
         notes.append(plan.search.sentence())
     for note in notes:
         hear.on_note(note)
+    notes += trainer.last_good.notes()  # heard when it happened
     summary = {
         "graph": graph_facts(graph),
         "structure": plan.search.facts(),
@@ -226,6 +223,7 @@ def _training_facts(trainer: Trainer, plan: Plan) -> dict[str, Any]:
         "epochs": len(trainer.history),
         "best_epoch": trainer.best_epoch,
         "validation": trainer.best_validation,
+        "rollbacks": trainer.last_good.rollbacks,
         "batch": plan.config.train.batch,
         "context_table": plan.table,
     }

@@ -27,6 +27,7 @@ from graphham.sampling.sampler import NeighborSampler
 from graphham.sampling.walks import walk_contexts
 from graphham.system.memory_limit import available_memory
 from graphham.training.epochs import EpochLoop, Score
+from graphham.training.last_good import check_step
 from graphham.training.optimizer import Adam
 from graphham.training.supervision import Truth
 
@@ -200,6 +201,7 @@ class _NetworkLoop(EpochLoop):
             listener=listener,
         )
         self.net, self.steps = net, steps
+        self.is_one_step = steps.mode == "full"
         decayed = net.decayed()
         groups: list[dict[str, Any]] = [{"params": decayed, "weight_decay": schedule.weight_decay}]
         held = {id(parameter) for parameter in decayed}
@@ -214,9 +216,10 @@ class _NetworkLoop(EpochLoop):
         for loss in self.steps.losses(epoch + 1):
             self.optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
-            self.optimizer.clip(_CLIP)
+            norm = self.optimizer.clip(_CLIP)
             self.optimizer.step()
             losses.append(float(loss.detach()))
+            check_step(losses[-1:], norm)
         return {"loss": float(np.mean(losses))}
 
     def score(self) -> Score | None:

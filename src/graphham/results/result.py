@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from graphham.errors import DivergedError, InputError
+from graphham.errors import DivergedError, InputError, blame_rates
 from graphham.graph.graph import Labels
 from graphham.graph.ids import NodeIds
 from graphham.results.hierarchy import Hierarchy, hierarchy_metrics
@@ -180,9 +180,12 @@ class FitResult:
     def refuse_not_finite(self, rates: Mapping[str, tuple[float, float]]) -> FitResult:
         """Return self, or raise a :class:`DivergedError` if a number of any node is not finite.
 
+        Vectors that are all the same are refused too.
+
         Args:
             rates: Learning rates of the fit; see :func:`refuse_not_finite`.
         """
+        refuse_alike(self.embedding, rates)
         named = [("vector", self.embedding)]
         named += [(f"membership on level {i}", m) for i, m in enumerate(self.memberships, 1)]
         refuse_not_finite(self.ids, [*named, *self._node_values()], rates)
@@ -243,8 +246,7 @@ def refuse_not_finite(
     Args:
         ids: The user's ids in row order.
         named: What to call the rows of an array, and the array, ``(num_nodes, ...)``.
-        rates: Learning rates by the name of their setting, each with the usual value. The one
-            furthest above it is named, since too large steps are what makes training diverge.
+        rates: Learning rates by the name of their setting; see :func:`graphham.errors.blame_rates`.
 
     Raises:
         DivergedError: A number is not finite.
@@ -255,16 +257,35 @@ def refuse_not_finite(
             if bool(fine.all()):
                 continue
             row = start + int(np.flatnonzero(~fine.reshape(len(fine), -1).all(axis=1))[0])
-            cause, advice = "", "scale down very large features and weights"
-            if rates:
-                name = max(rates, key=lambda key: rates[key][0] / rates[key][1])
-                value, usual = rates[name]
-                cause = f" with {name} = {value:g}"
-                advice = f"give a smaller {name} ({usual:g} is usual), or {advice}"
+            cause, advice = blame_rates(rates)
             raise DivergedError(
                 f"training{cause} went astray: the {what} of node {ids[row]!r} is not finite, so "
                 f"nothing was kept; {advice}"
             )
+
+
+def refuse_alike(vectors: npt.NDArray[Any], rates: Mapping[str, tuple[float, float]]) -> None:
+    """Refuse vectors that tell no node from another.
+
+    Args:
+        vectors: ``(num_nodes, dim)`` vectors.
+        rates: Learning rates by the name of their setting; see :func:`graphham.errors.blame_rates`.
+
+    Raises:
+        DivergedError: All vectors are the same.
+    """
+    if len(vectors) < 2:
+        return
+    for start in range(0, len(vectors), _CHUNK):
+        part = vectors[start : start + _CHUNK]
+        if not np.array_equal(part, np.broadcast_to(vectors[:1], part.shape)):
+            return
+    cause, advice = blame_rates(rates)
+    what = "zero" if not np.any(vectors[0]) else "the same"
+    raise DivergedError(
+        f"the vectors of all {len(vectors):,} nodes{cause} came out {what}, so nothing was kept; "
+        f"look whether links and features tell nodes apart, or {advice}"
+    )
 
 
 def concentration(memberships: Sequence[npt.NDArray[Any]]) -> Floats:

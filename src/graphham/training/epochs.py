@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from torch import nn
 
 from graphham.training.averaging import BestState, WeightAverage, reading
+from graphham.training.last_good import LastGood, RowTable, StrayedError
 
 if TYPE_CHECKING:
     from graphham.training.plan import Plan
 
+_USUAL_RATE = 0.01
 Status = Literal["complete", "interrupted"]
 Score = tuple[float, float]
 
@@ -58,8 +61,8 @@ class EpochLoop:
     """Train a network for some epochs and leave its best state in it.
 
     A subclass takes the steps of an epoch (:meth:`take_epoch`) and may score the network
-    (:meth:`score`); averaging the weights, early stopping, keeping the best state and a clean stop
-    on Ctrl-C are here, the same for all.
+    (:meth:`score`); averaging the weights, early stopping, keeping the best state, going back with
+    smaller steps where training strays and a clean stop on Ctrl-C are here, the same for all.
 
     Args:
         model: The network; changed in place.
@@ -69,6 +72,12 @@ class EpochLoop:
         patience: Epochs without a better score before stopping.
         listener: Who hears about progress.
     """
+
+    # What moves the network, and rows beside it that steps change; a subclass sets them.
+    optimizer: Any = None
+    tables: Sequence[RowTable] = ()
+    # Whether an epoch is one step, whose loss tells of the state before it.
+    is_one_step = False
 
     def __init__(
         self,
@@ -86,10 +95,22 @@ class EpochLoop:
         self.average = WeightAverage(average)
         self.best = BestState()
         self.history: list[dict[str, Any]] = []
+        self._last_good: LastGood | None = None
 
     def take_epoch(self, epoch: int) -> dict[str, Any]:
         """Take the steps of an epoch (from 0); return its losses by name."""
         raise NotImplementedError
+
+    def rates(self) -> Mapping[str, tuple[float, float]]:
+        """Return learning rates by the name of their setting, each with the usual value."""
+        return {} if self.optimizer is None else {"lr": (self.last_good.first_rate, _USUAL_RATE)}
+
+    def agree(self, why: str | None) -> str | None:
+        """Return what the first process says of an epoch; ``None`` if it is a good one."""
+        return why
+
+    def went_back(self, epochs: int) -> None:
+        """Hear that the state after so many epochs is in place again."""
 
     def score(self) -> Score | None:
         """Return the score of the weights now in the model and a tie-breaker; ``None`` for none."""
@@ -126,10 +147,16 @@ class EpochLoop:
         """Train until done, stopped early, or interrupted; leave the best state in the model."""
         self.listener.on_start(self.epochs, start)
         status: Status = "complete"
+        epoch = start
+        self._start_watching(start)
         try:
-            for epoch in range(start, self.epochs):
+            while epoch < self.epochs:
                 began = time.perf_counter()
-                record = {"epoch": epoch + 1, **self.take_epoch(epoch)}
+                losses = self._good_epoch(epoch)
+                if losses is None:
+                    epoch = len(self.history)
+                    continue
+                record = {"epoch": epoch + 1, **losses}
                 self.average.update(self.model, self.updates(epoch))
                 record["seconds"] = time.perf_counter() - began
                 self.history.append(record)
@@ -137,7 +164,9 @@ class EpochLoop:
                 self.log(record)
                 self.listener.on_epoch(epoch + 1, record)
                 self.end_epoch(epoch)
-                if self.best.score is not None and self.is_stale(epoch):
+                epoch += 1
+                self.last_good.keep(epoch)
+                if self.best.score is not None and self.is_stale(epoch - 1):
                     break
         except KeyboardInterrupt:
             self.interrupted()
@@ -149,6 +178,38 @@ class EpochLoop:
             self.model.load_state_dict(kept)
         self.listener.on_end(status)
         return status
+
+    @property
+    def last_good(self) -> LastGood:
+        """The state to go back to; made when it is first asked for, before the first step."""
+        if self._last_good is None:
+            depth = 2 if self.is_one_step else 1
+            self._last_good = LastGood(self.model, self.optimizer, self.tables, self.average, depth)
+        return self._last_good
+
+    def _start_watching(self, start: int) -> None:
+        self.last_good.remember_losses(record.get("loss") for record in self.history)
+        self.last_good.shrink()
+        self.last_good.keep(start)
+
+    def _good_epoch(self, epoch: int) -> dict[str, Any] | None:
+        """Take the steps of an epoch; go back and return ``None`` if they stray."""
+        losses, why = None, None
+        try:
+            losses = self.take_epoch(epoch)
+            self.last_good.check_epoch(losses.get("loss"))
+        except StrayedError as error:
+            why = str(error)
+        why = self.agree(why)
+        if why is None:
+            assert losses is not None
+            self.last_good.remember_losses([losses.get("loss")])
+            return losses
+        reached, note = self.last_good.go_back(epoch + 1, why, self.rates())
+        del self.history[reached:]
+        self.went_back(reached)
+        self.listener.on_note(note)
+        return None
 
     def is_stale(self, epoch: int) -> bool:
         """Whether nothing has become better for so long that training stops."""

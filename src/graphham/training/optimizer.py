@@ -41,13 +41,18 @@ class Adam:
             else:
                 parameter.grad.zero_()
 
-    def clip(self, largest: float) -> None:
-        """Scale all gradients down so that together they are at most ``largest`` long."""
+    def clip(self, largest: float) -> float:
+        """Scale all gradients down so that together they are at most ``largest`` long.
+
+        Returns:
+            How long they were.
+        """
         grads = [p.grad for p in self._parameters() if p.grad is not None]
         if not grads:
-            return
+            return 0.0
         total = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(grads)))
         torch._foreach_mul_(grads, (largest / (total + 1e-6)).clamp(max=1.0))
+        return float(total)
 
     @torch.no_grad()
     def step(self) -> None:

@@ -27,6 +27,7 @@ from graphham.parallel.ranks import Gathering, Ranks
 from graphham.parallel.row_shards import RowShards
 from graphham.sampling.keys import derive_key, numpy_generator
 from graphham.training.batches import Batches, Step, drawn_ahead
+from graphham.training.last_good import check_step
 from graphham.training.objective import total_loss
 from graphham.training.optimizer import MAX_GRADIENT_NORM, Adam
 
@@ -117,6 +118,7 @@ class TrainingSteps:
         self.sizes = [high - low for low, high in itertools.pairwise(cuts)]
         self.own = range(cuts[ranks.rank], cuts[ranks.rank + 1])
         self.parameters = [p for p in model.parameters() if p.requires_grad]
+        self.factor = 1.0
         self._all_written: Gathering | None = None
         self._ahead: _Ahead | None = None
 
@@ -196,7 +198,9 @@ class TrainingSteps:
         if self.count > 1:
             total, values = self._summed(rows)  # whoever has all sums knows that all have sent
             self._put(total)
-        self._move()
+        norm = self._move()
+        # Not before the move, in which processes wait for each other.
+        check_step(values, norm)
         used = [np.concatenate(level) if level else np.zeros(0, np.int64) for level in groups]
         # A process whose shards are all empty has no names; the first process always has.
         return dict(zip(names, values, strict=False)), used
@@ -216,14 +220,22 @@ class TrainingSteps:
             # Nobody reads before everybody has written, to begin with its starting values.
             self._await(self._all_written or self.ranks.gathering(torch.zeros(1)))
 
-    def _move(self) -> None:
-        """Move parameters and tables by their gradients."""
-        self.optimizer.clip(MAX_GRADIENT_NORM)
+    def _move(self) -> float:
+        """Move parameters and tables by their gradients; return how long those were."""
+        norm = self.optimizer.clip(MAX_GRADIENT_NORM)
         self.optimizer.step()
         for table in self.tables:
-            table.step(self.config.train.table_lr)
+            table.step(self.config.train.table_lr * self.factor)
         if self._is_shared:
             self._all_written = self.ranks.gathering(torch.zeros(1))
+        return norm
+
+    def start_anew(self, factor: float) -> None:
+        """Go on from a restored state, with steps of the tables multiplied by ``factor``."""
+        self.factor = factor
+        if self._all_written is not None:
+            self._all_written.result()
+            self._all_written = None  # all have written anew; the next step waits for that
 
     def _await(self, coming: Gathering) -> list[Tensor]:
         """Return what all have sent; whoever is early draws steps to come in the meantime.

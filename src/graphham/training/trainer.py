@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from graphham.sampling.random_stream import make_source
 from graphham.training.batches import Batches, Step
 from graphham.training.checkpoints import CheckpointStore
 from graphham.training.epochs import EpochLoop, Listener, Score, Status
+from graphham.training.last_good import moments_of, under
 from graphham.training.objective import EncodedStep, loss_parts
 from graphham.training.optimizer import Adam
 from graphham.training.shared_checkpoints import load_together, save_together
@@ -74,6 +75,7 @@ class Trainer(EpochLoop):
         )
         self.graph, self.inputs, self.config, self.tables = graph, inputs, config, tables
         self.truth, self.validator, self.run_folder, self.ranks = truth, validator, run, ranks
+        self.is_one_step = train.batch == "full"
         self.batches = Batches(graph, inputs, config, not tables, ranks)
         self.optimizer = make_optimizer(model, config)
         self.steps = TrainingSteps(
@@ -146,6 +148,22 @@ class Trainer(EpochLoop):
         # A soft label would teach nodes to be unsure.
         self.teacher = sharpened((said + self.groups_say) / 2, is_multi)
 
+    def rates(self) -> Mapping[str, tuple[float, float]]:
+        """Return the learning rates as the settings call them."""
+        train = self.config.train
+        return {"train.lr": (train.lr, 0.01), "train.table_lr": (train.table_lr, 0.1)}
+
+    def agree(self, why: str | None) -> str | None:
+        """Let the first process decide, which always has seen losses."""
+        answer: str | None = self.ranks.tell(why)
+        return answer
+
+    def went_back(self, epochs: int) -> None:
+        """Shrink the steps of the tables too, and forget the epochs that are taken again."""
+        self.steps.start_anew(self.last_good.factor)
+        if self.run_folder is not None:
+            self.run_folder.truncate_log(epochs)
+
     def log(self, record: dict[str, Any]) -> None:
         """Add the record of an epoch to the run's log."""
         if self.run_folder is not None:
@@ -210,11 +228,14 @@ class Trainer(EpochLoop):
             arrays[f"table.{level}.squares"] = table.squares
         if self.teacher is not None:
             arrays["teacher"] = self.teacher
+        if self.is_one_step:  # else the checkpoint itself is the state to go back to
+            arrays |= {f"former.{k}": v for k, v in self.last_good.newest.items()}
         meta = {
             "epoch": epoch,
             "best_score": self.best.score,
             "best_epoch": self.best.epoch,
             "history": self.history,
+            "rollbacks": self.last_good.rollbacks,
         }
         save_together(self.run_folder, self.ranks, arrays, meta, pieces)
 
@@ -228,15 +249,11 @@ class Trainer(EpochLoop):
             return 0
         arrays = {name: torch.as_tensor(value) for name, value in checkpoint[0].items()}
         meta = checkpoint[1]
-        self.model.load_state_dict(_under(arrays, "model."))
-        self.best.state = _under(arrays, "best.") or None
-        self.average.state = _under(arrays, "average.") or None
-        state: dict[int, dict[str, Tensor]] = {}
-        for name, value in _under(arrays, "adam.").items():
-            index, field = name.split(".", 1)
-            state.setdefault(int(index), {})[field] = value
+        self.model.load_state_dict(under(arrays, "model."))
+        self.best.state = under(arrays, "best.") or None
+        self.average.state = under(arrays, "average.") or None
         groups = self.optimizer.state_dict()["param_groups"]
-        self.optimizer.load_state_dict({"state": state, "param_groups": groups})
+        self.optimizer.load_state_dict({"state": moments_of(arrays), "param_groups": groups})
         for level, table in enumerate(t for t in self.tables if isinstance(t, ContextTable)):
             table.weight.copy_(arrays[f"table.{level}.weight"])
             table.squares.copy_(arrays[f"table.{level}.squares"])
@@ -245,7 +262,12 @@ class Trainer(EpochLoop):
         self.best.score = None if score is None else (score[0], score[1])
         self.best.epoch = meta["best_epoch"]
         self.history = list(meta["history"])
+        self.last_good.rollbacks = list(meta.get("rollbacks", []))
+        self.last_good.shrink()
+        self.steps.start_anew(self.last_good.factor)
         epoch = int(meta["epoch"])
+        if former := under(arrays, "former."):
+            self.last_good.keep(epoch - 1, former)
         if self.run_folder is not None:
             self.run_folder.truncate_log(epoch)
         return epoch
@@ -265,7 +287,3 @@ def make_optimizer(model: GraphHAMNet, config: ResolvedConfig) -> Adam:
         ],
         lr=config.train.lr,
     )
-
-
-def _under(arrays: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {k[len(prefix) :]: v for k, v in arrays.items() if k.startswith(prefix)}
