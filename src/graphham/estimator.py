@@ -23,8 +23,8 @@ def load(path: str | Path, graph: Any = None) -> Method:
     """Return the fit that a run folder holds, ready to transform other graphs.
 
     Args:
-        path: The run folder; a run of GraphHAM gives a :class:`GraphHAM`, a run of another method
-            an object of its class.
+        path: The run folder, or a zip of it; a run of GraphHAM gives a :class:`GraphHAM`, a run of
+            another method an object of its class.
         graph: The graph it was fitted on, in any form ``fit`` takes; ``explain``, ``groups_table``
             and ``save`` need it where the run does not hold it.
     """

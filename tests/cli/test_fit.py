@@ -19,6 +19,7 @@ from graphham.results.run_writer import Run
 from .conftest import Graphham, command, contents, graph_options, process
 
 FILES = {
+    "README.md",
     "config.toml",
     "embedding.npy",
     "graph",

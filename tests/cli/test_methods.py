@@ -39,6 +39,7 @@ OUTPUTS = {
     "hgcn": {"coarsening.json", *GROUPS},
 }
 COMMON = {
+    "README.md",
     "config.toml",
     "embedding.npy",
     "graph",

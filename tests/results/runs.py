@@ -10,6 +10,7 @@ from tests.outputs import make_graph, make_result
 
 CONFIG = {"seed": 3, "model": {"groups": (6, 3), "dim": 8, "dropout": None}, "path": Path("a/b")}
 FILES = {
+    "README.md",
     "config.toml",
     "model.safetensors",
     "nodes.parquet",

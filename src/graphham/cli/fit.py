@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from graphham.graph.graph import Graph
     from graphham.methods.base import Method
     from graphham.results.run_folder import Run
+    from graphham.results.tracking import Tracker
     from graphham.system.console import Screen
 
 _CONFIG_HELP = "Settings as TOML, such as the config.toml of another run; flags win over it."
@@ -65,6 +66,14 @@ def fit(
     overwrite: Annotated[
         bool, _run_option("--overwrite", "Replace a run of that name once the new one is finished.")
     ] = False,
+    track: Annotated[
+        str | None,
+        _run_option(
+            "--track",
+            "Also tell TensorBoard (events beside the run, or in FOLDER) or MLflow how it goes.",
+            "tensorboard[:FOLDER]|mlflow[:ADDRESS]",
+        ),
+    ] = None,
     quiet: QuietOption = False,
 ) -> None:
     """Fit GraphHAM, or another method, to a graph and write a run folder.
@@ -97,9 +106,12 @@ def fit(
     usual = Path("runs") / (name if wanted.is_graphham else f"{name}-{wanted.name}")
     place = usual if out is None else Path(out)
     _check_place(place, resume, overwrite, wanted.given)
-    run = fit_and_report(
-        screen, wanted.make(), opened, place, task=wanted.task, resume=resume, overwrite=overwrite
-    )
+    how: dict[str, Any] = {"task": wanted.task, "resume": resume, "overwrite": overwrite}
+    if track is not None and is_first():
+        from graphham.results.tracking import make_tracker
+
+        how["tracker"] = make_tracker(track, place)
+    run = fit_and_report(screen, wanted.make(), opened, place, **how)
     if run.summary.get("status") == "interrupted":
         screen.remark(
             f"stopped early, so {run.path} holds the best state so far; "
@@ -131,7 +143,14 @@ def read_and_report(
     return graph
 
 
-def fit_and_report(screen: Screen, method: Method, graph: Graph, out: Path, **how: Any) -> Run:
+def fit_and_report(
+    screen: Screen,
+    method: Method,
+    graph: Graph,
+    out: Path,
+    tracker: Tracker | None = None,
+    **how: Any,
+) -> Run:
     """Fit, show the progress, and say what came out and where it is.
 
     Args:
@@ -139,15 +158,22 @@ def fit_and_report(screen: Screen, method: Method, graph: Graph, out: Path, **ho
         method: What to fit.
         graph: The graph.
         out: The run folder.
+        tracker: Who else hears about progress.
         **how: What else :meth:`~graphham.methods.base.Method.fit_to_run` takes.
     """
     from graphham.cli.processes import joined_job
+    from graphham.results.tracking import Listeners
     from graphham.system.console import TrainingProgress, clock, group_lines
 
     begin = time.monotonic()
     device = str(getattr(method, "device", "cpu"))
     with joined_job(device) as ranks, TrainingProgress(screen) as progress:
-        run = method.fit_to_run(graph, out, listener=progress, ranks=ranks, **how)
+        heard: Any = progress if tracker is None else Listeners(progress, tracker)
+        try:
+            run = method.fit_to_run(graph, out, listener=heard, ranks=ranks, **how)
+        finally:
+            if tracker is not None:
+                tracker.close()
     if run.has_groups:
         screen.say("Groups", group_lines(run.summary["hierarchy"]))
     if run.config.get("task") == "classify":

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import graphham
-from graphham.cli import data, demo, doctor, evaluate, fit, ingest, look, outputs
+from graphham.cli import data, demo, doctor, evaluate, fit, ingest, look, outputs, tune
 from graphham.cli.failures import run_safely
 from graphham.cli.processes import is_member, leave
 
@@ -20,6 +20,7 @@ app = typer.Typer(
 )
 app.command()(demo.demo)
 app.command()(fit.fit)
+app.command()(tune.tune)
 app.command()(look.report)
 app.command()(look.explore)
 app.command()(look.compare)

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 RunArgument = Annotated[
-    str, typer.Argument(metavar="RUN", help="A finished run folder: the --out of an earlier fit.")
+    str,
+    typer.Argument(
+        metavar="RUN", help="A finished run folder (the --out of an earlier fit), or a zip of it."
+    ),
 ]
 _ADVICE = "give another --out or remove it first"
 

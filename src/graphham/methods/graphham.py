@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from graphham.config.settings import RunConfig, make_config
+from graphham.errors import InputError
 from graphham.graph.graph import Graph
 from graphham.graph.ids import NodeIds
 from graphham.methods.base import FitRequest, Floats, Method, Rows, cosines
@@ -24,6 +25,9 @@ from graphham.results.explain import Explanation, explain_node
 from graphham.results.result import FitResult
 from graphham.results.run_folder import Run
 from graphham.system.threads import single_threaded
+
+if TYPE_CHECKING:
+    from graphham.results.torch_encoder import TorchEncoder
 
 _BOTH = frozenset({"classify", "links"})
 
@@ -196,6 +200,26 @@ class GraphHAM(Method):
 
     def _class_scores_of(self, graph: Graph) -> Floats:
         return self._encoder.class_scores(graph, self._encoder.inputs_of(graph, self.ids_))
+
+    def to_torch(self, pyg: bool = False) -> TorchEncoder:
+        """Return the encoder as a ``torch.nn.Module`` that takes ``(x, edge_index)``.
+
+        Args:
+            pyg: Pass messages with PyTorch Geometric, so that its explainers can read attention.
+
+        Raises:
+            InputError: The model was fitted to weighted links, which ``edge_index`` does not hold.
+        """
+        self._check_fitted()
+        about = self.summary_.get("graph", {})
+        if about.get("weighted"):
+            raise InputError(
+                "the model was fitted to weighted links, which (x, edge_index) does not hold; use "
+                "transform(graph)"
+            )
+        from graphham.results.torch_encoder import TorchEncoder
+
+        return TorchEncoder(self._encoder, self.ids_, bool(about.get("directed")), pyg)
 
     def explain(self, node: int | str) -> Explanation:
         """Say why a node is in its groups: memberships, attention to neighbours, typical features.

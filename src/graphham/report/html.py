@@ -16,6 +16,7 @@ from graphham.report.safe_text import need, one_line
 from graphham.report.view import BOUNDARY_PERCENT, RunView
 from graphham.results.agreement import accuracy
 from graphham.results.run_folder import DERIVED
+from graphham.results.unpacked_run import is_unpacked
 from graphham.system.atomic import replacing
 from graphham.version import __version__
 
@@ -45,7 +46,7 @@ def write_report(
     view = RunView.of(run, graph)
     path = view.run.path / REPORT_FILE if out is None else Path(out)
     page = report_page(view)
-    if out is None and not _is_writable(path.parent):
+    if out is None and (is_unpacked(path.parent) or not _is_writable(path.parent)):
         path = Path(f"{view.run.path.resolve().name}-report.html")
     write_page(page, path, may_replace=out is None and path.parent == view.run.path)
     return path

@@ -56,13 +56,14 @@ def export_run(run: Run, out: str | Path, format: str, graph: Graph | None = Non
     * ``graphml``: nodes with their groups, names of groups, labels and titles, and the edges.
     * ``pyg``: a ``.npz`` file for PyTorch Geometric, see :func:`pyg_arrays`.
     * ``edges``: a Parquet table of links, see :func:`graphham.results.edge_export.write_edges`.
+    * ``zip``: the run folder as one file that :meth:`Run.open` and :func:`graphham.load` take.
     * ``graphrag``: a folder with the tables of GraphRAG, see :mod:`graphham.results.graphrag`.
 
     Args:
         run: The opened run.
         out: The file to write; it must not exist.
-        format: One of ``parquet, csv, word2vec, graphml, pyg, edges, graphrag``.
-        graph: The graph of the run, for the last four; the one the run holds when not given.
+        format: One of ``parquet, csv, word2vec, graphml, pyg, edges, zip, graphrag``.
+        graph: The graph of the run, for those that hold it; the one the run holds when not given.
     """
     chosen = find_format(format)
     if chosen.needs_graph:

@@ -50,6 +50,7 @@ FORMATS = {
     "pyg": Format("export:write_pyg", (".npz",), needs_graph=True),
     # Parquet too, so that only --format can ask for it.
     "edges": Format("edge_export:write_edges", (), needs_graph=True),
+    "zip": Format("run_archive:write_zip", (".zip",)),
     "graphrag": Format("graphrag:write_graphrag", (), needs_graph=True, is_folder=True),
 }
 

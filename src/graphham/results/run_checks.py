@@ -77,4 +77,7 @@ class RunChecks:
         return self._notes
 
 
-_ADVICE = {"config.toml": "undo the change (edit a copy of it for another fit)"}
+_ADVICE = {
+    "config.toml": "undo the change (edit a copy of it for another fit)",
+    "README.md": "undo the change (write notes of your own into another file)",
+}

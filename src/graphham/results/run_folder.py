@@ -22,10 +22,12 @@ import numpy.typing as npt
 
 from graphham.errors import InputError
 from graphham.results.hierarchy import Hierarchy
+from graphham.results.model_card import CARD_FILE
 from graphham.results.names import renamed_table
 from graphham.results.result import FitResult
 from graphham.results.result_table import result_from_table
 from graphham.results.run_checks import RunChecks
+from graphham.results.unpacked_run import is_unpacked, unpack_run
 from graphham.system.atomic import write_json
 from graphham.system.checksums import is_intact, sealed
 from graphham.training import checkpoints
@@ -48,7 +50,8 @@ ALWAYS = (
     "metrics.jsonl",
     "summary.json",
 )
-OUTPUTS = (*ALWAYS, "groups.parquet", "hierarchy.json")
+OUTPUTS = (*ALWAYS, "groups.parquet", "hierarchy.json", CARD_FILE)
+GROUP_FILES = ("groups.parquet", "hierarchy.json")
 GRAPH_FOLDER = "graph"
 GRAPH_MANIFEST = f"{GRAPH_FOLDER}/store.json"
 NAMES_FILE = "names.json"
@@ -76,10 +79,12 @@ class Run:
         Small files are compared with their checksums at once, large ones when they are first read.
 
         Args:
-            path: The folder.
+            path: The folder, or a zip of it.
             verify: Compare every file at once, those of the graph that the run keeps included.
         """
         folder = Path(path)
+        if folder.suffix.lower() == ".zip" and folder.is_file():
+            folder = unpack_run(folder)
         partial = folder.with_name(f"{folder.name}.partial") if folder.name else folder
         if not folder.exists() and folder.name and (partial / "summary.json").is_file():
             # Finished, but killed before its last rename; the summary is written last.
@@ -95,7 +100,7 @@ class Run:
         summary = read_summary(folder)
         sizes = summary.get("files")
         if not isinstance(sizes, dict):
-            sizes = dict.fromkeys(OUTPUTS)
+            sizes = dict.fromkeys((*ALWAYS, *GROUP_FILES))
         for name in sorted({*ALWAYS, *sizes}):
             file = folder / name
             if not file.is_file():
@@ -174,8 +179,7 @@ class Run:
     def hierarchy(self) -> Hierarchy:
         """The tree of groups."""
         self._need_groups()
-        path = self._file("hierarchy.json")
-        tree = Hierarchy.from_json(_read_json(path), str(path))
+        tree = read_tree(self._file("hierarchy.json"))
         given = self.renamed
         return tree.named(
             [given.get((level, group), name) for group, name in enumerate(of_level)]
@@ -242,6 +246,8 @@ class Run:
         )
 
     def _write_names(self, given: Mapping[tuple[int, int], tuple[str, str]]) -> Run:
+        if is_unpacked(self.path):
+            raise InputError("names cannot be kept in a zip; unpack the run and name its groups")
         names = [
             {"level": key[0], "group": key[1], "name": name, "by": by}
             for key, (name, by) in sorted(given.items())
@@ -374,6 +380,11 @@ def read_config(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError) as error:
         reason = " ".join(str(error).split())[:200]
         raise InputError(f"{path} cannot be read ({reason})") from error
+
+
+def read_tree(path: Path) -> Hierarchy:
+    """Read a ``hierarchy.json``."""
+    return Hierarchy.from_json(_read_json(path), str(path))
 
 
 def _read_json(path: Path) -> Any:

@@ -19,6 +19,7 @@ import numpy as np
 
 from graphham.errors import DivergedError, InputError
 from graphham.graph.store import store_bytes, write_store
+from graphham.results.model_card import CARD_FILE, model_card
 from graphham.results.result import FitResult
 from graphham.results.result_table import nodes_table
 from graphham.results.run_folder import (
@@ -29,6 +30,7 @@ from graphham.results.run_folder import (
     VERSION,
     Run,
     read_config,
+    read_tree,
 )
 from graphham.results.run_places import (
     beside,
@@ -271,6 +273,7 @@ class RunWriter:
         if result.groups:
             about["hierarchy"] = result.metrics
         extra = {k: v for k, v in summary.items() if k not in about}
+        names.append(self._write_card({**about, **extra}, [*ALWAYS, *names], result))
         written = [name for name in (*ALWAYS, *names) if name != "summary.json"]
         files = {name: (folder / name).stat().st_size for name in written}
         kept = [*written, GRAPH_MANIFEST] if is_kept else written
@@ -319,6 +322,17 @@ class RunWriter:
         ]
         write_json(self.partial / "hierarchy.json", result.hierarchy.named(names).to_json())
         return ["groups.parquet", "hierarchy.json"]
+
+    def _write_card(self, summary: Mapping[str, Any], names: list[str], result: FitResult) -> str:
+        """Write the model card; return its name."""
+        examples: list[str] = []
+        if result.groups:
+            tree = read_tree(self.partial / "hierarchy.json")
+            order = np.argsort(-tree.sizes[-1], kind="stable")[:5]
+            examples = [tree.names[-1][int(group)] for group in order]
+        card = model_card(plain(summary), self.config, names, examples)
+        write_bytes(self.partial / CARD_FILE, card.encode("utf-8", errors="replace"))
+        return CARD_FILE
 
     def _write_graph(self, graph: Graph) -> bool:
         """Keep the graph in the run unless it is large; return whether it was kept."""
