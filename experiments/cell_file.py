@@ -56,7 +56,7 @@ def run(
         with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(whole, ensure_ascii=False, sort_keys=True) + "\n")
         metrics = whole.get("metrics", whole.get("reason"))
-        score = metrics.get("accuracy", metrics) if isinstance(metrics, dict) else metrics
+        score = metrics.get("accuracy") if isinstance(metrics, dict) else metrics
         say(f"{number}/{len(todo)} {cell.graph} {cell.protocol} {cell.method} {cell.seed}: {score}")
 
 

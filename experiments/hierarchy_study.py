@@ -54,6 +54,7 @@ PLANTED = (
     "heterophilous",
     "partners",
 )
+GRAPHS = (*REAL, *PLANTED)
 METHODS = (
     "graphham",
     "smooth-kmeans",
@@ -157,7 +158,7 @@ def _processor_seconds() -> float:
 
 
 def study_cells(
-    graphs: Sequence[str] = (*REAL, *PLANTED),
+    graphs: Sequence[str] = GRAPHS,
     methods: Sequence[str] = METHODS,
     seeds: int = SEEDS,
 ) -> list[Cell]:
@@ -273,7 +274,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--graphs", nargs="+", default=[*REAL, *PLANTED], metavar="GRAPH")
+    parser.add_argument("--graphs", nargs="+", default=list(GRAPHS), metavar="GRAPH")
     parser.add_argument("--methods", nargs="+", default=list(METHODS), metavar="METHOD")
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--file", type=Path, default=FILE, help="where finished cells are")

@@ -1,6 +1,7 @@
 """Planted mixed memberships: how well the second share of a node comes back, and at what cost.
 
-``python -m experiments.mixture_study`` prints the table as Markdown; ``--seeds 5`` is its default.
+``python -m experiments.mixture_study`` prints the table as Markdown and writes its rows to
+``results/mixture.jsonl``; ``--seeds 5`` is its default.
 Every graph is read twice: from the mean-field memberships of a fit without labels, and, as the
 bound of what its links and words can tell, with the true neighbours and the true link table.
 """
@@ -8,22 +9,27 @@ bound of what its links and words can tell, with the true neighbours and the tru
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from graphham.evaluate.cells import rounded
 from graphham.evaluate.tables import Column, Table
 from graphham.kernels import mixture_loops as loops
 from graphham.model.kmeans import kmeans
 from graphham.model.mixtures import STEPS, Mixtures, link_odds, mix_memberships
+from graphham.system.atomic import write_bytes
 from graphham.system.jit import frozen
 
 Array = npt.NDArray[Any]
+FILE = Path(__file__).parent / "results" / "mixture.jsonl"
 STRONG = 0.3
 _LOW, _HIGH = 0.05, 0.5
 _WORDS_EACH, _WORDS_OWN, _WORD_FOCUS = 20, 10, 0.35
@@ -313,12 +319,16 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--out", type=Path, default=FILE)
     chosen = parser.parse_args()
     # Compile before anything is timed.
     for has_words in (False, True):
         small = plant_mixtures(120, 4, 2, 8, has_words=has_words)
         read_mixtures(small, small.memberships, rounds=1)
-    print(study(chosen.seeds).markdown())
+    found = study(chosen.seeds)
+    lines = [json.dumps(rounded(row, 4)) + "\n" for row in found.rows]
+    write_bytes(chosen.out, "".join(lines).encode())
+    print(found.markdown())
 
 
 if __name__ == "__main__":

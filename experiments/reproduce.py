@@ -16,7 +16,8 @@ from experiments.paper_figures import (
     surface_figure,
     surfaces,
 )
-from experiments.results_page import study_tables, write_results
+from experiments.paper_page import study_tables
+from experiments.results_page import write_results
 from experiments.stored import gather
 from experiments.studies import Study, load_study, study_names, study_variants
 from graphham.errors import InputError

@@ -1,313 +1,363 @@
-"""Write RESULTS.md from the stored cells. Nothing in it is typed by hand."""
+"""Write RESULTS.md: what people ask, and what the stored cells answer. No number is typed."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from experiments.large import large_section
-from experiments.paper_tables import ABLATIONS, ablation_table, tables_beside_paper
-from experiments.published import GOALS, ODDITIES
-from experiments.stored import commits, earlier_note, read_stored
-from experiments.studies import load_study, study_names, study_rank
-from experiments.verdict import verdict_section
+import numpy as np
+
+from experiments import explanation_study, hierarchy_study, size_study
+from experiments.cell_file import read_cells
+from experiments.label_rows import OURS, PARTS, Condition, Scores, read_scores
+from experiments.paper_page import paper_text
+from experiments.planted_cases import is_planted
+from experiments.stored import read_stored
 from graphham.errors import InputError
-from graphham.evaluate.cells import Cell, Record
-from graphham.evaluate.reporting import (
-    TITLES,
-    compare_groups,
-    group_records,
-    having,
-    hierarchy_table,
-    link_detail_table,
-    select,
-)
-from graphham.evaluate.splits import PROTOCOLS
-from graphham.evaluate.tables import Column, Table, join_markdown, text_columns
+from graphham.evaluate.cells import Record
+from graphham.evaluate.significance import holm
+from graphham.evaluate.tables import Column, Spread, Table
 from graphham.system.atomic import write_bytes
 
-OURS = "graphham"
+MOST_LINES = 200
+_SURE = 10  # draws from which on a p-value is shown
+NAMES = {"amazon-photo": "Photo", "partners": "planted heterophilous"}
 
 
 def write_results(root: str | Path, path: str | Path) -> Path:
-    """Write RESULTS.md.
+    """Write RESULTS.md, and beside it the paper's tables where there are any cells of them.
 
     Args:
         root: Results folder whose stored cells are read.
         path: File to write.
     """
     path = Path(path)
-    write_bytes(path, results_text(root).encode())
+    write_bytes(path, results_text(root, path).encode())
+    if read_stored(root):
+        tables = tables_path(path)
+        pictures = os.path.relpath(Path(root) / "figures", tables.parent)
+        write_bytes(tables, paper_text(root, Path(pictures).as_posix()).encode())
     return path
 
 
-def results_text(root: str | Path) -> str:
-    """Return the content of RESULTS.md for the cells stored below ``root``."""
-    records = read_stored(root)
-    if not records:
+def tables_path(path: str | Path) -> Path:
+    """Return where the paper's tables go: into the documentation, or beside the page."""
+    path = Path(path)
+    docs = path.parent / "docs"
+    if (docs / "index.md").is_file():
+        return docs / "paper_tables.md"
+    return path.with_name(f"{path.stem}_tables.md")
+
+
+def results_text(root: str | Path, path: str | Path = "RESULTS.md") -> str:
+    """Return the content of RESULTS.md for the cells stored below ``root``.
+
+    Raises:
+        InputError: Nothing is stored there.
+    """
+    root = Path(root)
+    scores = read_scores(read_cells(root / "few_labels.jsonl").values())
+    sections: list[tuple[str, Callable[[], str]]] = [
+        ("Is it accurate?", lambda: accuracy(scores)),
+        ("Are the groups real?", lambda: groups(root)),
+        ("Do groups help, and where not?", lambda: parts(scores)),
+        ("Can its reasons be trusted?", lambda: reasons(root)),
+        ("What does it cost?", lambda: cost(root, scores)),
+        ("Where does it lose?", lambda: losses(root, scores)),
+    ]
+    made = [f"## {title}\n\n{text}" for title, write in sections if (text := write())]
+    has_tables = bool(read_stored(root))
+    if not made and not has_tables:
         raise InputError(
             f"there are no finished cells in {root}; run 'graphham reproduce table2 --quick' first"
         )
-    whole = {name: load_study(name) for name in study_names()}
-    studies = {n: select(records, study.cells) for n, study in whole.items() if not study.page}
-    # Surfaces vary the settings on purpose; their cells are no part of any mean.
-    plain = {name: rows for name, rows in studies.items() if not name.startswith("figure")}
-    measured = {Cell.from_dict(r["cell"]).key: r for rows in plain.values() for r in rows}
-    parts = [_head(measured), _goals(measured), verdict_section(measured), _losses(measured)]
-    seen: set[str] = set()
-    for name in sorted(studies, key=study_rank):
-        if studies[name]:
-            parts += [_section(name, studies[name], seen)]
-    parts.append(large_section(root))
-    parts.append(_chosen(measured))
-    parts.append(_protocols())
-    return "\n".join(part.rstrip() + "\n" for part in parts if part)
+    text = "\n".join(part.rstrip() + "\n" for part in [_head(root, path, has_tables), *made])
+    return text
 
 
-def study_tables(name: str, records: list[Record]) -> list[Table]:
-    """Return the tables of one study from its finished cells; figures have none of numbers."""
-    if name == "table1":
-        return [_data_table(records)]
-    if name == "table4":
-        return [ablation_table(records)]
-    if name == "hierarchy":
-        tables = [hierarchy_table(records, "metrics", "Hierarchies found without labels")]
-        steady = _stability_table(records)
-        return [*tables, steady] if steady.rows else tables
-    if name in ("core", "presets"):
-        return [_metric_table(records, name)]
-    tables = []
-    for kind in ("classify", "links"):
-        chosen = having(records, lambda cell, kind=kind: cell["kind"] == kind)  # type: ignore[misc]
-        if chosen and not name.startswith("figure"):
-            tables += tables_beside_paper(chosen, kind, OURS)
-            if kind == "links":
-                tables.append(link_detail_table(chosen))
-            found = hierarchy_table(chosen, "hierarchy", "The hierarchy of the same runs")
-            if found.rows:
-                tables.append(found)
-    if name == "figure5":
-        tables += _surface_tables(records)
-    return tables
-
-
-def _section(name: str, records: list[Record], seen: set[str]) -> str:
-    study = load_study(name)
-    seen.add(study.title)
-    total = len(study.cells)
+def _head(root: Path, path: str | Path, has_tables: bool) -> str:
     lines = [
-        f"## {study.title}",
+        "# Results",
         "",
-        f"`graphham reproduce {name}`: {len(records)} of {total} cells finished.",
-        "",
-        "",
+        "Generated by `graphham reproduce results` from the stored cells of "
+        "`experiments/results`; no number here is typed. `graphham` is the network by itself, with "
+        "nothing stacked on it. Cora, Citeseer and planted graphs are development graphs: the "
+        "model was made while looking at them. Every look at another graph is a line of "
+        "[experiments/looks.md](experiments/looks.md).",
     ]
-    tables = study_tables(name, records)
-    if name.startswith("figure"):
-        lines[-1:] = [*_pictures(name, records), ""]
-    return "\n".join(lines) + join_markdown(tables, seen)
-
-
-def _pictures(name: str, records: list[Record]) -> list[str]:
-    """Return links to the figure, one per graph where each graph has its own."""
-    graphs = dict.fromkeys(record["cell"]["graph"] for record in records)
-    files = [f"{name}-{graph}" for graph in graphs] if name in ("figure3", "figure4") else [name]
-    return [f"![{file}](experiments/results/figures/{file}.png)" for file in files]
-
-
-def _head(records: Mapping[str, Record]) -> str:
-    known = commits(records.values())
-    shown = ", ".join(f"`{commit}`" for commit in known[:12]) or "unknown"
-    more = f" and {len(known) - 12} more" if len(known) > 12 else ""
-    earlier = earlier_note(records.values())
-    return f"""# Results
-{f"{chr(10)}**{earlier}**{chr(10)}" if earlier else ""}
-This file is generated by `graphham reproduce results` from the records of {len(records):,}
-finished cells in `experiments/results/*.jsonl`; no number in it is typed. A cell is one method on
-one fold of one graph. Every table can be measured again with the command above it; settings stand
-in `experiments/*.toml`. Values are mean ± population deviation over cells; n is their number.
-
-Source versions measured: {shown}{more}.
-
-What the paper prints cannot be compared without care:
-
-{chr(10).join(f"- {line}" for line in ODDITIES)}
-"""
-
-
-def _goals(records: Mapping[str, Record]) -> str:
-    groups = group_records(
-        r for r in records.values() if r["cell"]["kind"] in ("classify", "links")
+    commits = sorted(
+        {
+            str(record.get("versions", {}).get("commit"))
+            for name in ("few_labels", "explanation", "hierarchy_study", "size")
+            for record in read_cells(root / f"{name}.jsonl").values()
+        }
     )
-    rows = []
-    for goal in GOALS:
-        group = groups.get((goal.graph, goal.protocol, OURS))
-        if group is None:
-            continue
-        spread = group.spread(goal.metric) or group.spread(goal.metric, "hierarchy")
-        if spread is None:
-            continue
-        gap = spread.mean - goal.least
-        rows.append(
-            {
-                "graph": goal.graph,
-                "protocol": goal.protocol,
-                "metric": TITLES.get(goal.metric, goal.metric.replace("_", " ")),
-                "goal": goal.least,
-                "ours": spread,
-                "gap": gap,
-                "reached": "yes" if round(spread.mean, 3) >= goal.least else "**no**",
-                "count": len(group),
-            }
-        )
-    if not rows:
+    if commits:
+        lines += ["", f"Measured with: {', '.join(f'`{commit}`' for commit in commits)}."]
+    if has_tables:
+        place = Path(os.path.relpath(tables_path(path), Path(path).parent)).as_posix()
+        lines += [
+            "",
+            f"The paper's tables and figures, cell by cell (`graphham reproduce table2` and so "
+            f"on), are in [{place}]({place}).",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def accuracy(scores: Scores) -> str:
+    """Return accuracies of all methods, few labels and many."""
+    conditions = scores.conditions()
+    if not conditions:
         return ""
-    columns = (
-        *text_columns("graph", "protocol", "metric"),
-        Column("goal", "goal", "score"),
-        Column("ours", "graphham", "score"),
-        Column("gap", "difference", "change"),
-        Column("reached", "reached"),
-        Column("count", "n", "count"),
-    )
-    table = Table("Goals", columns, tuple(rows))
-    return f"## Goals\n\nWhat this project set out to reach with `graphham`.\n\n{table.markdown()}"
-
-
-def _losses(records: Mapping[str, Record]) -> str:
-    """List every rival that is ahead of graphham, significant or not."""
+    heads = {c: Column(f"c{i}", _case(c)) for i, c in enumerate(conditions)}
     rows = []
-    for kind, metrics in (("classify", ("accuracy", "macro_f1")), ("links", ("auc", "mrr"))):
-        groups = group_records(r for r in records.values() if r["cell"]["kind"] == kind)
-        for (graph, protocol, method), group in groups.items():
-            ours = groups.get((graph, protocol, OURS))
-            if method == OURS or ours is None or not len(ours):
-                continue
-            for metric in metrics:
-                found = compare_groups(group, ours, metric)
-                if found is not None and found.difference > 0:
-                    rows.append(
-                        {
-                            "graph": graph,
-                            "protocol": protocol,
-                            "metric": TITLES[metric],
-                            "rival": method + (" (ablation)" if method in ABLATIONS else ""),
-                            "ahead": found.difference,
-                            "p": found.p,
-                            "count": found.count,
-                        }
-                    )
-    columns = (
-        *text_columns("graph", "protocol", "metric", "rival"),
-        Column("ahead", "ahead by", "change"),
-        Column("p", "p", "p"),
-        Column("count", "n", "count"),
+    for method in sorted(scores.methods, key=lambda name: (name != OURS, name)):
+        row: dict[str, Any] = {"method": method}
+        for condition, head in heads.items():
+            row[head.key] = _mean(scores.methods[method].get(condition, {}).values())
+        rows.append(row)
+    ahead = 0
+    for condition in conditions:
+        found = [scores.against(m, condition) for m in scores.methods if m != OURS]
+        ahead += all(one.difference < 0 for one in found if one is not None)
+    draws = [len(scores.methods[OURS][condition]) for condition in conditions]
+    note = (
+        f"Accuracy by labels a class (folds: four fifths of all labels; links: AUC of held-out "
+        f"ones), mean ± standard error over {_range(draws)} draws; "
+        f"ours has the highest mean on {ahead} of {len(conditions)} columns "
+        f"(`python -m experiments.few_labels`)."
     )
-    text = (
-        "Every case in which another method has the higher mean on the same folds, whether or not "
-        "the difference is more than luck (p as in the tables below, not adjusted for number)."
-    )
-    body = (
-        Table("", columns, tuple(rows)).markdown() if rows else "None among the cells measured.\n"
-    )
-    return f"## Where graphham loses\n\n{text}\n\n{body}"
+    table = Table("", (Column("method", "method"), *heads.values()), tuple(rows))
+    return f"{note}\n\n{table.markdown()}"
 
 
-def _data_table(records: list[Record]) -> Table:
-    names = (
-        ("nodes", "count"),
-        ("paper_nodes", "count"),
-        ("edges", "count"),
-        ("raw_edges", "count"),
-        ("paper_edges", "count"),
-        ("classes", "count"),
-        ("paper_classes", "count"),
-        ("clustering", "score"),
-        ("paper_clustering", "score"),
-    )
-    columns = (
-        Column("name", "graph"),
-        *(Column(name, name.replace("_", " "), kind) for name, kind in names),  # type: ignore[arg-type]
-    )
-    note = "edges: pairs of neighbours, each once, no loops; raw edges: counted as the paper does."
-    rows = tuple(record["metrics"] for record in records if record.get("status") == "done")
-    return Table("Table 1: data", columns, rows, (note,))
-
-
-def _metric_table(records: list[Record], name: str) -> Table:
-    """Return every number of every group of cells; the documentation shows some of them."""
-    rows = [
-        {"graph": graph, "protocol": protocol, "method": method, "metric": metric,
-         "value": group.spread(metric), "count": len(group)}
-        for (graph, protocol, method), group in group_records(records).items()
-        for metric in next(iter(group.records.values()), {}).get("metrics", {})
-    ]  # fmt: skip
-    columns = (
-        *text_columns("graph", "protocol", "method", "metric"),
-        Column("value", "mean", "score"),
-        Column("count", "n", "count"),
-    )
-    return Table(load_study(name).title, columns, tuple(rows))
-
-
-def _stability_table(records: list[Record]) -> Table:
+def parts(scores: Scores) -> str:
+    """Return what each part is worth: ours without it, on the same draws."""
+    conditions = scores.conditions()
+    found = {
+        (part, condition): one
+        for part in dict.fromkeys(PARTS.values())
+        for condition in conditions
+        if (one := scores.against(part, condition, part=True)) is not None
+    }
+    if not found:
+        return ""
+    sure = {key: one.p for key, one in found.items() if one.count >= _SURE}
+    adjusted = dict(zip(sure, holm(list(sure.values())), strict=True))
+    shown = [c for c in conditions if any(condition == c for _, condition in found)]
+    heads = {c: Column(f"c{i}", _case(c)) for i, c in enumerate(shown)}
     rows = []
-    for (graph, _, method), group in group_records(records).items():
-        first = next(iter(group.records.values()), {})
-        for name, scores in first.get("stability", {}).items():
-            level = name.removeprefix("level_")
+    for part in dict.fromkeys(part for part, _ in found):
+        row: dict[str, Any] = {"part": part}
+        for condition, head in heads.items():
+            one = found.get((part, condition))
+            if one is not None:
+                p = adjusted.get((part, condition))
+                tail = "" if p is None else f", p {p:.1g}"
+                row[head.key] = f"{100 * one.difference:+.1f} ({one.wins}/{one.count}){tail}"
+        rows.append(row)
+    note = (
+        f"Change in points of accuracy when a part is taken away (draws on which that is better); "
+        f"p of the paired t-test after Holm where there are {_SURE} draws or more."
+    )
+    table = Table("", (Column("part", "without"), *heads.values()), tuple(rows))
+    return f"{note}\n\n{table.markdown()}"
+
+
+def groups(root: Path) -> str:
+    """Return hierarchies beside their peers', what is found in noise, and mixtures."""
+    made: list[str] = []
+    records = read_cells(root / "hierarchy_study.jsonl")
+    if records:
+        given, own, stable, _, lead = hierarchy_study.tables(records, hierarchy_study.study_cells())
+        for table, head in (
+            (given, "### Beside other hierarchies, the same number of groups"),
+            (own, "### The same, each with the number of groups it chooses"),
+            (stable, "### Agreement over seeds"),
+            (lead, "### How far ahead"),
+        ):
+            if table.rows:
+                made.append(f"{head}\n\n{_renamed(table).markdown()}")
+    made += [text for text in (_structure(root), _mixtures(root)) if text]
+    return "\n".join(made)
+
+
+def _structure(root: Path) -> str:
+    path = root / "structure.jsonl"
+    if not path.is_file():
+        return ""
+    lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    noise = [line for line in lines if line["expected"] == "none"]
+    there = [line for line in lines if line["expected"] != "none"]
+    plain = [line for line in there if line["expected"] in ("12", "12 > 3")]
+    right = sum(" > ".join(map(str, line["groups"])) == line["expected"] for line in plain)
+    real = [
+        f"{_name(line['case'])} {' > '.join(map(str, line['groups']))}"
+        for line in there
+        if line["expected"] == "something"
+    ]
+    ends = f"; real graphs: {', '.join(real)}" if real else ""
+    return (
+        "### Is anything there, and how many?\n\n"
+        f"`python -m experiments.structure_study`: no groups were found in "
+        f"{sum(not line['found'] for line in noise)} of {len(noise)} random graphs; groups were "
+        f"found in {sum(bool(line['found']) for line in there)} of {len(there)} graphs that have "
+        f"some, and the planted number on every level in {right} of {len(plain)} graphs of 12 "
+        f"groups{ends}.\n"
+    )
+
+
+def _mixtures(root: Path) -> str:
+    path = root / "mixture.jsonl"
+    if not path.is_file():
+        return ""
+    lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    rows = tuple(
+        {
+            "graph": line["graph"],
+            "degree": int(line["degree"]),
+            **{k: f"{line[k]:.3f}" for k in ("corr", "ratio", "auc", "w") if k in line},
+        }
+        for line in lines
+        if line["read"] == "mixtures"
+    )
+    columns = (
+        Column("graph", "planted, 30% mixed"),
+        Column("degree", "degree", "count"),
+        Column("corr", "correlation of second shares"),
+        Column("ratio", "mean / true mean"),
+        Column("auc", "AUC, strongly mixed"),
+        Column("w", "share found mixed"),
+    )
+    text = "Second shares of nodes in two groups (`python -m experiments.mixture_study`):"
+    return f"### Are memberships mixtures?\n\n{text}\n\n{Table('', columns, rows).markdown()}"
+
+
+def reasons(root: Path) -> str:
+    """Return the tables of the explanation study."""
+    records = read_cells(root / "explanation.jsonl")
+    if not records:
+        return ""
+    seeds = range(1 + max(record["cell"]["seed"] for record in records.values()))
+    made = [table.markdown() for table in explanation_study.tables(records, seeds)]
+    return "`python -m experiments.explanation_study`:\n\n" + "\n".join(made)
+
+
+def cost(root: Path, scores: Scores) -> str:
+    """Return processor seconds of small fits, and the phases of a large one."""
+    made: list[str] = []
+    if OURS in scores.seconds and scores.conditions():
+        order = sorted(scores.seconds.items(), key=lambda item: item[1])
+        told = ", ".join(f"{name} {seconds:.1f}" for name, seconds in order)
+        made.append(f"CPU-seconds of a fit with few labels, mean over its cells above: {told}.\n")
+    records = read_cells(root / "size.jsonl")
+    if records:
+        made.append(
+            "A planted tree of 100,000 nodes, the number of groups not given "
+            "(`python -m experiments.size_study`):\n"
+        )
+        made += [t.markdown() for t in size_study.tables(records, size_study.study_cells())]
+    return "\n".join(made)
+
+
+def losses(root: Path, scores: Scores) -> str:
+    """List every case in which another has the higher mean, the clear ones first."""
+    found: list[tuple[float, str]] = []
+    for condition in scores.conditions():
+        for method in scores.methods:
+            one = None if method == OURS else scores.against(method, condition)
+            if one is not None and one.difference > 0:
+                told = f"{_case(condition)}: {method} {one.difference:+.3f} ({one.count} draws)"
+                found.append((one.difference, told))
+    cells = {
+        (c.graph, c.method): r["metrics"]
+        for c in hierarchy_study.study_cells()
+        if c.protocol == hierarchy_study.GIVEN
+        and (r := read_cells(root / "hierarchy_study.jsonl").get(c.key, {})).get("status") == "done"
+    }
+    for (graph, method), metrics in cells.items():
+        ours = cells.get((graph, OURS))
+        for level, name in ((1, "fine"), (2, "coarse")):
+            gap = 0.0 if ours is None else metrics[f"ami_{level}"] - ours[f"ami_{level}"]
+            if method != OURS and gap > 5e-4:
+                found.append((gap, f"{_name(graph)}, {name} groups (AMI): {method} {gap:+.3f}"))
+    if not found and not scores.conditions():
+        return ""
+    if not found:
+        return "No mean above is higher than ours.\n"
+    lines = [f"- {told}" for _, told in sorted(found, reverse=True)]
+    text = "Every case above in which another method has the higher mean, largest first."
+    return "\n".join([text, "", *lines]) + "\n"
+
+
+def _renamed(table: Table) -> Table:
+    """Return a table with graphs named as people do and without empty columns."""
+    columns = tuple(
+        Column(c.key, _name(c.title) if c.title in hierarchy_study.GRAPHS else c.title, c.kind)
+        for c in table.columns
+        if any(row.get(c.key) is not None for row in table.rows)
+    )
+    return Table(table.title, columns, table.rows, table.notes, table.name)
+
+
+def _name(graph: str) -> str:
+    base, plus, percent = graph.partition("+")
+    name = NAMES.get(base, base if is_planted(base) else base.capitalize())
+    return f"{name} + {percent}% noise" if plus else name
+
+
+def _case(condition: Condition) -> str:
+    graph, protocol = condition
+    few = protocol.removeprefix("few")
+    return f"{_name(graph)}, {protocol if few == protocol else f'{few} labels'}"
+
+
+def _range(counts: Sequence[int]) -> str:
+    low, high = min(counts), max(counts)
+    return str(low) if low == high else f"{low} to {high}"
+
+
+def _mean(values: Iterable[float]) -> str | None:
+    held = np.array(list(values))
+    if not len(held):
+        return None
+    if len(held) == 1:
+        return f"{held[0]:.3f}"
+    spread = Spread(float(held.mean()), float(held.std(ddof=1) / np.sqrt(len(held))))
+    return f"{spread.mean:.3f} ± {spread.deviation:.3f}"
+
+
+def headline(root: Path) -> Sequence[Mapping[str, Any]]:
+    """Return the rows of the README's table: ours beside the best other method of each case."""
+    rows: list[dict[str, Any]] = []
+    scores = read_scores(read_cells(root / "few_labels.jsonl").values())
+    for condition in scores.conditions():
+        means = {
+            method: float(np.mean(list(found[condition].values())))
+            for method, found in scores.methods.items()
+            if len(found.get(condition, {})) >= 2
+        }
+        ours = means.pop(OURS)
+        if means:
+            best = max(means, key=lambda name: means[name])
             rows.append(
-                {"graph": graph, "method": method, "level": level, **scores, "count": len(group)}
-            )
-    columns = (
-        *text_columns("graph", "method", "level"),
-        Column("nmi", "NMI", "score"),
-        Column("ari", "ARI", "score"),
-        Column("count", "seeds", "count"),
-    )
-    note = "Mean agreement of the groups found with different seeds; Paris and Ward draw nothing."
-    return Table("Stability over seeds", columns, tuple(rows), (note,), "stability")
-
-
-def _surface_tables(records: list[Record]) -> list[Table]:
-    from experiments.paper_figures import surfaces
-
-    tables = []
-    for surface in surfaces(records):
-        columns = (
-            Column("row", surface.row_name),
-            *(Column(f"c{i}", f"{v:g}", "score") for i, v in enumerate(surface.columns)),
-        )
-        rows = tuple(
-            {"row": f"{value:g}", **{f"c{i}": v for i, v in enumerate(line)}}
-            for value, line in zip(surface.rows, surface.values, strict=True)
-        )
-        title = f"{surface.graph}: accuracy over {surface.row_name} x {surface.column_name}"
-        tables.append(Table(title, columns, rows, name=surface.row_name.split()[0].lower()))
-    return tables
-
-
-def _chosen(records: Mapping[str, Record]) -> str:
-    """Count how often validation chose which settings, where there was a choice."""
-    counts: dict[tuple[str, str, str, str], int] = {}
-    for record in records.values():
-        cell = record["cell"]
-        if record.get("tried"):
-            key = (cell["graph"], cell["protocol"], cell["method"], json.dumps(record["chosen"]))
-            counts[key] = counts.get(key, 0) + 1
-    if not counts:
-        return ""
-    names = ("graph", "protocol", "method", "settings")
-    rows = [
-        {**dict(zip(names, key, strict=True)), "count": count}
-        for key, count in sorted(counts.items())
-    ]
-    columns = (*(Column(name, name) for name in names), Column("count", "cells", "count"))
-    text = "Chosen on validation data, the same number of settings tried for every method."
-    return f"## Settings chosen\n\n{text}\n\n{Table('', columns, tuple(rows)).markdown()}"
-
-
-def _protocols() -> str:
-    lines = [f"- **{name}**: {text}." for name, text in PROTOCOLS.items()]
-    return "## Protocols\n\n" + "\n".join(lines) + "\n"
+                {"case": f"accuracy, {_case(condition)}", "ours": ours, "best": best,
+                 "theirs": means[best]}
+            )  # fmt: skip
+    records = read_cells(root / "hierarchy_study.jsonl")
+    done: dict[str, dict[str, Record]] = {}
+    for cell in hierarchy_study.study_cells():
+        record = records.get(cell.key, {})
+        if cell.protocol == hierarchy_study.GIVEN and record.get("status") == "done":
+            done.setdefault(cell.graph, {})[cell.method] = record["metrics"]
+    for graph, found in done.items():
+        if OURS in found and len(found) > 1:
+            coarse = {m: float(v["ami_2"]) for m, v in found.items()}
+            ours = coarse.pop(OURS)
+            best = max(coarse, key=lambda name: coarse[name])
+            rows.append({"case": f"coarse groups, {_name(graph)}, AMI", "ours": ours,
+                         "best": best, "theirs": coarse[best]})  # fmt: skip
+    return rows

@@ -3,13 +3,15 @@
 Run by path, with that Python: ``python3 system_script.py NAME IN.npz OUT.npz``. It imports nothing
 of this repository. ``IN`` holds ``edges`` ((M, 2) rows, each link once), ``count`` nodes,
 ``groups`` (wanted, fine to coarse; none for the method's own) and ``seed``; ``OUT`` holds
-``level_1``, ``level_2``. :func:`experiments.hierarchy_peers.peer_hierarchy` calls it.
+``level_1``, ``level_2``. ``leiden-range`` takes resolutions as ``groups`` instead and gives
+``levels`` and ``seconds``. :func:`experiments.hierarchy_peers.peer_hierarchy` calls it.
 """
 
 from __future__ import annotations
 
 import importlib
 import sys
+import time
 from typing import Any
 
 import numpy as np
@@ -107,10 +109,33 @@ def leiden(edges: Any, count: int, groups: list[int], seed: int) -> list[Any]:
     return [nearest(lambda resolution: inside(coarse, resolution), groups[0]), coarse]
 
 
+def leiden_range(edges: Any, count: int, resolutions: list[float], seed: int) -> tuple[Any, Any]:
+    """Return one partition for each resolution, and the seconds each took."""
+    ig = importlib.import_module("igraph")
+    la = importlib.import_module("leidenalg")
+    graph = ig.Graph(n=count, edges=edges.tolist())
+    levels, seconds = [], []
+    for resolution in resolutions:
+        began = time.process_time()
+        found = la.find_partition(
+            graph,
+            la.RBConfigurationVertexPartition,
+            resolution_parameter=resolution,
+            seed=seed,
+        )
+        levels.append(np.asarray(found.membership))
+        seconds.append(time.process_time() - began)
+    return np.stack(levels), np.array(seconds)
+
+
 def main(name: str, given: str, out: str) -> None:
     """Read, find, write."""
     with np.load(given) as held:
         edges, count = held["edges"], int(held["count"])
+        if name == "leiden-range":
+            found = leiden_range(edges, count, held["groups"].tolist(), int(held["seed"]))
+            np.savez(out, levels=found[0], seconds=found[1])
+            return
         groups, seed = [int(g) for g in held["groups"]], int(held["seed"])
     find = {"nested-sbm": nested_sbm, "leidenalg": leiden}[name]
     levels = find(edges, count, groups, seed)

@@ -125,6 +125,7 @@ def test_reproduce_ends_in_results(graphham: Graphham) -> None:
     assert (seen.code, seen.err) == (0, "")
     assert "table2-cora-folds.md" in seen.out
     assert graphham("reproduce", "results", "--out", "results").code == 0
-    text = Path("RESULTS.md").read_text()
+    assert "[RESULTS_tables.md](RESULTS_tables.md)" in Path("RESULTS.md").read_text()
+    text = Path("RESULTS_tables.md").read_text()
     assert "graphham reproduce table2" in text
     assert "| sgc " in text

@@ -1,77 +1,123 @@
-"""RESULTS.md is exactly what the stored cells say."""
+"""RESULTS.md: questions first, short, and exactly what the stored cells say."""
 
+from __future__ import annotations
+
+import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from experiments.results_page import results_text, write_results
-from experiments.stored import gather, read_stored
-from experiments.studies import load_study
+from experiments import hierarchy_study, size_study
+from experiments.results_page import (
+    MOST_LINES,
+    headline,
+    results_text,
+    tables_path,
+    write_results,
+)
 from graphham.errors import InputError
-from graphham.evaluate.cells import Cell, CellStore
+from graphham.evaluate.cells import Cell
+from graphham.methods.registry import method_class
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 RESULTS = REPOSITORY / "experiments" / "results"
 
 
-def fake_results(root: Path) -> CellStore:
-    store = CellStore(root)
-    draw = np.random.default_rng(0)
-    versions = {"graphham": "0", "commit": "abc"}
-    split = {"train": 72, "validation": 8, "test": 20}
-    for cell in load_study("table2", datasets=["cora"], methods=["graphham", "gat"]).cells:
-        score = 0.89 + 0.01 * (cell.method == "gat") + draw.normal(0, 0.005)
-        metrics = {"accuracy": score, "macro_f1": score - 0.01}
-        whole = {"status": "done", "metrics": metrics, "split": split, "versions": versions}
-        if cell.method == "graphham":
-            whole["hierarchy"] = {"nesting": 1.0, "used_share": 0.8}
-        store.write(cell, whole, {})
-    for seed in range(2):
-        cell = Cell("hierarchy", "cora", "embed", "graphham", seed)
-        codes = np.arange(60) % (3 + seed)
-        whole = {"status": "done", "metrics": {"nmi_1": 0.5}, "versions": versions}
-        store.write(cell, whole, {"level_1": codes})
-    return store
+def few_cells(root: Path, draws: int = 10) -> None:
+    lines = []
+    without = {"groups": [1, 1], "settings": {"loss.teacher_weight": 0}}
+    rows = [("graphham", {}, 0.70), ("gcn", {}, 0.60), ("graphham", without, 0.55)]
+    rows += [("gat", dict(method_class("gat").published), 0.72), ("gat", {"dim": 3}, 0.99)]
+    for method, settings, score in rows:
+        for draw in range(draws):
+            cell = Cell("classify", "cora", "few5", method, seed=draw, settings=settings)
+            metrics = {"accuracy": score + 0.01 * (draw % 2) + 0.002 * draw * (method == "gcn")}
+            record = {"cell": cell.to_dict(), "status": "done", "metrics": metrics}
+            record |= {"cost": {"cpu_seconds": 2.0}, "versions": {"commit": "abc"}}
+            lines.append(json.dumps(record) + "\n")
+    root.mkdir(exist_ok=True)
+    (root / "few_labels.jsonl").write_text("".join(lines))
 
 
-def test_results_say_what_cells_say_and_admit_losses(tmp_path: Path) -> None:
-    fake_results(tmp_path)
-    count, paths = gather(tmp_path)
-    assert (count, len(paths)) == (52, 2)
-    path = write_results(tmp_path, tmp_path / "RESULTS.md")
-    text = path.read_text()
-    assert "`graphham reproduce table2`" in text
-    loss = next(line for line in text.splitlines() if "| gat " in line and "+0.0" in line)
-    assert loss.startswith("| cora  | folds")
-    goal = next(line for line in text.splitlines() if "used share" in line)
-    assert "**no**" in goal
-    assert "Stability over seeds" in text
-    # Cells measured elsewhere stay when this machine has none of them.
-    before = read_stored(tmp_path)
-    for cell in (tmp_path / "cells").rglob("cell.json"):
-        cell.unlink()
-    gather(tmp_path)
-    assert read_stored(tmp_path) == before
-    assert results_text(tmp_path) == text
+def hierarchy_cells(root: Path) -> None:
+    lines = []
+    for cell in hierarchy_study.study_cells(["cora"], ["graphham", "paris"]):
+        score = 0.5 if cell.method == "graphham" else 0.6
+        names = ("ami_1", "ami_2", "groups_1", "groups_2", "stability_1", "stability_2")
+        record = {"cell": cell.to_dict(), "status": "done", "metrics": dict.fromkeys(names, score)}
+        lines.append(json.dumps({**record, "cost": {"cpu_seconds": 1.0}}) + "\n")
+    (root / "hierarchy_study.jsonl").write_text("".join(lines))
 
 
-def test_cells_with_other_settings_do_not_enter_a_table(tmp_path: Path) -> None:
-    store = fake_results(tmp_path)
-    gather(tmp_path)
+def test_the_page_answers_from_cells_and_admits_losses(tmp_path: Path) -> None:
+    few_cells(tmp_path)
+    hierarchy_cells(tmp_path)
     text = results_text(tmp_path)
-    stray = Cell("classify", "cora", "folds", "graphham", 0, 0, settings={"dim": 8})
-    whole = {"status": "done", "metrics": {"accuracy": 0.1, "macro_f1": 0.1}, "versions": {}}
-    store.write(stray, whole, {})
-    gather(tmp_path)
-    assert results_text(tmp_path) == text
+    lines = text.splitlines()
+    assert [line for line in lines if line.startswith("## ")] == [
+        "## Is it accurate?",
+        "## Are the groups real?",
+        "## Do groups help, and where not?",
+        "## What does it cost?",
+        "## Where does it lose?",
+    ]
+    assert "highest mean on 0 of 1 columns" in text
+    assert next(line for line in lines if line.startswith("| gat, as pub")).count("0.725") == 1
+    assert "0.99" not in text  # settings of an experiment are no row
+    part = next(line for line in lines if line.startswith("| groups"))
+    assert "-15.0 (0/10), p " in part
+    assert "- Cora, 5 labels: gat, as published +0.020 (10 draws)" in lines
+    assert "- Cora, coarse groups (AMI): paris +0.100" in lines
+    best = {row["case"]: (row["best"], round(row["theirs"], 3)) for row in headline(tmp_path)}
+    assert best == {
+        "accuracy, Cora, 5 labels": ("gat, as published", 0.725),
+        "coarse groups, Cora, AMI": ("paris", 0.6),
+    }
 
 
-def test_results_of_the_repository_are_up_to_date() -> None:
+def test_few_draws_are_no_case_and_no_p(tmp_path: Path) -> None:
+    few_cells(tmp_path, 4)
+    text = results_text(tmp_path)
+    assert "-15.0 (0/4)" in text
+    assert "(0/4), p" not in text
+    few_cells(tmp_path, 2)
+    with pytest.raises(InputError, match="no finished cells"):
+        results_text(tmp_path)
+
+
+def test_structure_mixtures_and_size_have_their_place(tmp_path: Path) -> None:
+    few_cells(tmp_path)
+    found = [("none", False, []), ("12 > 3", True, [12, 3]), ("12", True, [11])]
+    lines = [
+        {"case": "x", "expected": expected, "found": is_there, "groups": groups, "nodes": 9}
+        for expected, is_there, groups in found
+    ]
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    (tmp_path / "structure.jsonl").write_text(text)
+    row = {"graph": "g", "degree": 12, "read": "mixtures", "corr": 0.5, "ratio": 0.9, "auc": 0.93}
+    (tmp_path / "mixture.jsonl").write_text(json.dumps({**row, "w": 0.3}) + "\n")
+    cell = size_study.study_cells()[0]
+    refused = {"cell": cell.to_dict(), "status": "refused", "reason": "no"}
+    (tmp_path / "size.jsonl").write_text(json.dumps(refused) + "\n")
+    text = results_text(tmp_path)
+    assert "in 1 of 1 random graphs" in text
+    assert "in 1 of 2 graphs of 12 groups." in text
+    assert "| g " in text
+
+
+def test_full_tables_go_into_the_documentation_or_beside_the_page(tmp_path: Path) -> None:
+    assert tables_path(REPOSITORY / "RESULTS.md") == REPOSITORY / "docs" / "paper_tables.md"
+    few_cells(tmp_path / "results")
+    page = write_results(tmp_path / "results", tmp_path / "RESULTS.md")
+    assert not tables_path(page).exists()
+    assert "paper's tables" not in page.read_text()
+
+
+def test_results_of_the_repository_are_short_and_up_to_date() -> None:
     """What CI checks: RESULTS.md is what the stored cells say, word for word."""
-    if not read_stored(RESULTS):
-        pytest.skip("no cells are stored yet")
-    assert (REPOSITORY / "RESULTS.md").read_text() == results_text(RESULTS)
+    text = results_text(RESULTS)
+    assert (REPOSITORY / "RESULTS.md").read_text() == text
+    assert len(text.splitlines()) <= MOST_LINES
 
 
 def test_without_cells_there_are_no_results(tmp_path: Path) -> None:

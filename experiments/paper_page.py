@@ -1,0 +1,267 @@
+"""Write the paper's tables and figures as one page, from the stored cells."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from experiments.large import large_section
+from experiments.paper_tables import ABLATIONS, ablation_table, tables_beside_paper
+from experiments.published import ODDITIES
+from experiments.stored import commits, earlier_note, read_stored
+from experiments.studies import load_study, study_names, study_rank
+from experiments.verdict import verdict_section
+from graphham.errors import InputError
+from graphham.evaluate.cells import Cell, Record
+from graphham.evaluate.reporting import (
+    TITLES,
+    compare_groups,
+    group_records,
+    having,
+    hierarchy_table,
+    link_detail_table,
+    select,
+)
+from graphham.evaluate.splits import PROTOCOLS
+from graphham.evaluate.tables import Column, Table, join_markdown, text_columns
+
+OURS = "graphham"
+
+
+def paper_text(root: str | Path, pictures: str = "experiments/results/figures") -> str:
+    """Return the paper's tables and figures as one page, from the cells stored below ``root``.
+
+    Args:
+        root: Results folder.
+        pictures: Where the pictures are, seen from the page.
+    """
+    records = read_stored(root)
+    if not records:
+        raise InputError(
+            f"there are no finished cells in {root}; run 'graphham reproduce table2 --quick' first"
+        )
+    whole = {name: load_study(name) for name in study_names()}
+    studies = {n: select(records, study.cells) for n, study in whole.items() if not study.page}
+    # Surfaces vary the settings on purpose; their cells are no part of any mean.
+    plain = {name: rows for name, rows in studies.items() if not name.startswith("figure")}
+    measured = {Cell.from_dict(r["cell"]).key: r for rows in plain.values() for r in rows}
+    parts = [_head(measured), verdict_section(measured), _losses(measured)]
+    seen: set[str] = set()
+    for name in sorted(studies, key=study_rank):
+        if studies[name]:
+            parts += [_section(name, studies[name], seen, pictures)]
+    parts.append(large_section(root))
+    parts.append(_chosen(measured))
+    parts.append(_protocols())
+    return "\n".join(part.rstrip() + "\n" for part in parts if part)
+
+
+def study_tables(name: str, records: list[Record]) -> list[Table]:
+    """Return the tables of one study from its finished cells; figures have none of numbers."""
+    if name == "table1":
+        return [_data_table(records)]
+    if name == "table4":
+        return [ablation_table(records)]
+    if name == "hierarchy":
+        tables = [hierarchy_table(records, "metrics", "Hierarchies found without labels")]
+        steady = _stability_table(records)
+        return [*tables, steady] if steady.rows else tables
+    if name in ("core", "presets"):
+        return [_metric_table(records, name)]
+    tables = []
+    for kind in ("classify", "links"):
+        chosen = having(records, lambda cell, kind=kind: cell["kind"] == kind)  # type: ignore[misc]
+        if chosen and not name.startswith("figure"):
+            tables += tables_beside_paper(chosen, kind, OURS)
+            if kind == "links":
+                tables.append(link_detail_table(chosen))
+            found = hierarchy_table(chosen, "hierarchy", "The hierarchy of the same runs")
+            if found.rows:
+                tables.append(found)
+    if name == "figure5":
+        tables += _surface_tables(records)
+    return tables
+
+
+def _section(name: str, records: list[Record], seen: set[str], pictures: str) -> str:
+    study = load_study(name)
+    seen.add(study.title)
+    total = len(study.cells)
+    lines = [
+        f"## {study.title}",
+        "",
+        f"`graphham reproduce {name}`: {len(records)} of {total} cells finished.",
+        "",
+        "",
+    ]
+    tables = study_tables(name, records)
+    if name.startswith("figure"):
+        lines[-1:] = [*_pictures(name, records, pictures), ""]
+    return "\n".join(lines) + join_markdown(tables, seen)
+
+
+def _pictures(name: str, records: list[Record], folder: str) -> list[str]:
+    """Return links to the figure, one per graph where each graph has its own."""
+    graphs = dict.fromkeys(record["cell"]["graph"] for record in records)
+    files = [f"{name}-{graph}" for graph in graphs] if name in ("figure3", "figure4") else [name]
+    return [f"![{file}]({folder}/{file}.png)" for file in files]
+
+
+def _head(records: Mapping[str, Record]) -> str:
+    known = commits(records.values())
+    shown = ", ".join(f"`{commit}`" for commit in known[:12]) or "unknown"
+    more = f" and {len(known) - 12} more" if len(known) > 12 else ""
+    earlier = earlier_note(records.values())
+    title = "The paper's tables, before the block model" if earlier else "The paper's tables"
+    return f"""# {title}
+{f"{chr(10)}**{earlier}**{chr(10)}" if earlier else ""}
+This page is generated by `graphham reproduce results` from the records of {len(records):,}
+finished cells in `experiments/results/*.jsonl`; no number in it is typed. A cell is one method on
+one fold of one graph. Every table can be measured again with the command above it; settings stand
+in `experiments/*.toml`. Values are mean ± population deviation over cells; n is their number.
+
+Source versions measured: {shown}{more}.
+
+What the paper prints cannot be compared without care:
+
+{chr(10).join(f"- {line}" for line in ODDITIES)}
+"""
+
+
+def _losses(records: Mapping[str, Record]) -> str:
+    """List every rival that is ahead of graphham, significant or not."""
+    rows = []
+    for kind, metrics in (("classify", ("accuracy", "macro_f1")), ("links", ("auc", "mrr"))):
+        groups = group_records(r for r in records.values() if r["cell"]["kind"] == kind)
+        for (graph, protocol, method), group in groups.items():
+            ours = groups.get((graph, protocol, OURS))
+            if method == OURS or ours is None or not len(ours):
+                continue
+            for metric in metrics:
+                found = compare_groups(group, ours, metric)
+                if found is not None and found.difference > 0:
+                    rows.append(
+                        {
+                            "graph": graph,
+                            "protocol": protocol,
+                            "metric": TITLES[metric],
+                            "rival": method + (" (ablation)" if method in ABLATIONS else ""),
+                            "ahead": found.difference,
+                            "p": found.p,
+                            "count": found.count,
+                        }
+                    )
+    columns = (
+        *text_columns("graph", "protocol", "metric", "rival"),
+        Column("ahead", "ahead by", "change"),
+        Column("p", "p", "p"),
+        Column("count", "n", "count"),
+    )
+    text = (
+        "Every case in which another method has the higher mean on the same folds, whether or not "
+        "the difference is more than luck (p as in the tables below, not adjusted for number)."
+    )
+    body = (
+        Table("", columns, tuple(rows)).markdown() if rows else "None among the cells measured.\n"
+    )
+    return f"## Where graphham loses\n\n{text}\n\n{body}"
+
+
+def _data_table(records: list[Record]) -> Table:
+    names = (
+        ("nodes", "count"),
+        ("paper_nodes", "count"),
+        ("edges", "count"),
+        ("raw_edges", "count"),
+        ("paper_edges", "count"),
+        ("classes", "count"),
+        ("paper_classes", "count"),
+        ("clustering", "score"),
+        ("paper_clustering", "score"),
+    )
+    columns = (
+        Column("name", "graph"),
+        *(Column(name, name.replace("_", " "), kind) for name, kind in names),  # type: ignore[arg-type]
+    )
+    note = "edges: pairs of neighbours, each once, no loops; raw edges: counted as the paper does."
+    rows = tuple(record["metrics"] for record in records if record.get("status") == "done")
+    return Table("Table 1: data", columns, rows, (note,))
+
+
+def _metric_table(records: list[Record], name: str) -> Table:
+    """Return every number of every group of cells; the documentation shows some of them."""
+    rows = [
+        {"graph": graph, "protocol": protocol, "method": method, "metric": metric,
+         "value": group.spread(metric), "count": len(group)}
+        for (graph, protocol, method), group in group_records(records).items()
+        for metric in next(iter(group.records.values()), {}).get("metrics", {})
+    ]  # fmt: skip
+    columns = (
+        *text_columns("graph", "protocol", "method", "metric"),
+        Column("value", "mean", "score"),
+        Column("count", "n", "count"),
+    )
+    return Table(load_study(name).title, columns, tuple(rows))
+
+
+def _stability_table(records: list[Record]) -> Table:
+    rows = []
+    for (graph, _, method), group in group_records(records).items():
+        first = next(iter(group.records.values()), {})
+        for name, scores in first.get("stability", {}).items():
+            level = name.removeprefix("level_")
+            rows.append(
+                {"graph": graph, "method": method, "level": level, **scores, "count": len(group)}
+            )
+    columns = (
+        *text_columns("graph", "method", "level"),
+        Column("nmi", "NMI", "score"),
+        Column("ari", "ARI", "score"),
+        Column("count", "seeds", "count"),
+    )
+    note = "Mean agreement of the groups found with different seeds; Paris and Ward draw nothing."
+    return Table("Stability over seeds", columns, tuple(rows), (note,), "stability")
+
+
+def _surface_tables(records: list[Record]) -> list[Table]:
+    from experiments.paper_figures import surfaces
+
+    tables = []
+    for surface in surfaces(records):
+        columns = (
+            Column("row", surface.row_name),
+            *(Column(f"c{i}", f"{v:g}", "score") for i, v in enumerate(surface.columns)),
+        )
+        rows = tuple(
+            {"row": f"{value:g}", **{f"c{i}": v for i, v in enumerate(line)}}
+            for value, line in zip(surface.rows, surface.values, strict=True)
+        )
+        title = f"{surface.graph}: accuracy over {surface.row_name} x {surface.column_name}"
+        tables.append(Table(title, columns, rows, name=surface.row_name.split()[0].lower()))
+    return tables
+
+
+def _chosen(records: Mapping[str, Record]) -> str:
+    """Count how often validation chose which settings, where there was a choice."""
+    counts: dict[tuple[str, str, str, str], int] = {}
+    for record in records.values():
+        cell = record["cell"]
+        if record.get("tried"):
+            key = (cell["graph"], cell["protocol"], cell["method"], json.dumps(record["chosen"]))
+            counts[key] = counts.get(key, 0) + 1
+    if not counts:
+        return ""
+    names = ("graph", "protocol", "method", "settings")
+    rows = [
+        {**dict(zip(names, key, strict=True)), "count": count}
+        for key, count in sorted(counts.items())
+    ]
+    columns = (*(Column(name, name) for name in names), Column("count", "cells", "count"))
+    text = "Chosen on validation data, the same number of settings tried for every method."
+    return f"## Settings chosen\n\n{text}\n\n{Table('', columns, tuple(rows)).markdown()}"
+
+
+def _protocols() -> str:
+    lines = [f"- **{name}**: {text}." for name, text in PROTOCOLS.items()]
+    return "## Protocols\n\n" + "\n".join(lines) + "\n"
