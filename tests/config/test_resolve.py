@@ -60,6 +60,8 @@ def test_what_is_given_stays(facts):
         "loss.context_weight": 0.0,
         "loss.teacher_weight": 0.0,
         "train.epochs": 7,
+        "train.settle": 0.0,
+        "train.epoch_steps": 0,
         "train.batch_size": 99,
         "train.batch": "full",
         "train.lr": 0.3,
@@ -176,10 +178,12 @@ def test_batches_shrink_where_that_helps():
     ("nodes", "settings", "epochs"),
     [
         (51_200, {}, 60),  # a hundred steps a pass
-        (512_000_000, {}, 4),
+        (512_000_000, {}, 24),  # of 256 steps each: far less than one pass
+        (512_000_000, {"train.epoch_steps": 0}, 4),
         (1000, {}, 80),  # never more than the whole graph gets
         (51_200, {"train.epoch_steps": 10}, 600),
         (51_200, {"train.epoch_steps": 500}, 60),
+        (512_000_000, {"train.epochs": 3}, 3),
     ],
 )
 def test_sampled_passes_take_about_six_thousand_steps(nodes, settings, epochs):

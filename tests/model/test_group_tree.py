@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphham.model.group_tree import allot, group_tree
+from graphham.model.group_tree import allot, group_tree, trees_above
 
 
 def blobs(centers, each, noise=0.02, seed=0):
@@ -77,3 +77,22 @@ def test_more_groups_than_distinct_points_leave_some_empty():
     # Equal points may be told apart, but never the two kinds put together at the top.
     assert len({int(parents[0][c]) for c in codes[:3]}) == 1
     assert parents[0][codes[0]] != parents[0][codes[4]]
+
+
+def test_trees_are_joined_by_links_and_by_features():
+    """Four groups of equal size: links pair them one way, features the other."""
+    codes = np.repeat(np.arange(4), 50)
+    links = np.array([[60, 30, 2, 2], [30, 60, 2, 2], [2, 2, 60, 30], [2, 2, 30, 60]], float) * 20
+    apart = blobs([[0, 0], [9, 9], [0, 1], [9, 8]], 50)
+    told = trees_above(codes, links, apart * 1e-6, (4, 2, 1))
+    assert told[0][0].tolist() in ([0, 0, 1, 1], [1, 1, 0, 0])
+    assert told[1][0].tolist() in ([0, 1, 0, 1], [1, 0, 1, 0])
+    for tree in told:
+        assert tree[1].tolist() == [0, 0]
+
+
+def test_an_empty_group_has_a_parent_too():
+    codes = np.repeat([0, 1, 3], 40)
+    points = blobs([[0, 0], [5, 5], [5, 6]], 40)
+    for tree in trees_above(codes, np.diag([40.0, 40.0, 0.0, 40.0]), points, (4, 2)):
+        assert sorted(set(tree[0].tolist())) == [0, 1]

@@ -33,9 +33,8 @@ def test_the_planted_tree_is_found_and_the_map_is_of_the_chosen_fit():
     assert nmi(truth, groups.map.known.argmax(1)) > 0.9
     assert groups.map.groups == config.groups
     assert groups.map.graph == GRAPH.fingerprint()
-    assert len(groups.fits) == 4  # two kinds of start, two seeds
-    best = max(groups.fits, key=lambda fit: fit.bound)
-    assert best.memberships is groups.map.known
+    assert len(groups.fits) == 5  # two kinds of start, two seeds, and the best under a better tree
+    assert groups.fits[-1].memberships is groups.map.known
     again, _ = fitted()
     np.testing.assert_array_equal(again.map.known, groups.map.known)
     other, _ = fitted(seed=1)
@@ -70,10 +69,26 @@ def test_groups_that_a_search_found_are_one_more_start():
 
     found = {"groups_from": "graph"}
     fits = [fitted(search=Search(), groups=groups, **found)[0].fits for groups in ((6, 2), (5, 2))]
-    assert [len(one) for one in fits] == [5, 4]
+    assert [len(one) for one in fits] == [6, 5]
     # Where the number was given nothing but the settings decides.
-    assert len(fitted(search=Search(), groups=(6, 2))[0].fits) == 4
-    np.testing.assert_array_equal(fits[0][-1].model.parents[0], TREE[0])
+    assert len(fitted(search=Search(), groups=(6, 2))[0].fits) == 5
+    np.testing.assert_array_equal(fits[0][4].model.parents[0], TREE[0])
+
+
+def test_coarse_groups_are_joined_anew_from_the_fitted_ones(monkeypatch):
+    """Mean field never gives a group another parent; a bad tree must not stay."""
+    codes = GRAPH.labels.codes.astype(np.int64)
+
+    def badly(*_, **__):
+        return [seen.fit(codes, [np.array([0, 1, 0, 1, 0, 1])])]
+
+    seen = fitted(groups=(6, 2))[0].inputs
+    monkeypatch.setattr(run_groups, "fit_from", badly)
+    groups, _ = fitted(groups=(6, 2))
+    fine = groups.map.known.argmax(1)
+    assert nmi(codes >= 3, groups.map.model.parents[0][fine]) > 0.9
+    flat, _ = fitted(groups=(6, 2), **{"loss.must_link_weight": 0, "loss.cannot_link_weight": 0})
+    np.testing.assert_array_equal(flat.map.model.parents[0], [0, 1, 0, 1, 0, 1])
 
 
 def test_the_committee_has_finer_trees_over_the_same_levels():

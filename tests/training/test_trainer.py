@@ -327,3 +327,19 @@ def test_memberships_stay_what_the_block_model_said():
     for one, other in zip(fitted.result.groups, longer.result.groups, strict=True):
         np.testing.assert_array_equal(one, other)
     assert not np.array_equal(fitted.result.embedding, longer.result.embedding)
+
+
+def test_a_fit_that_has_settled_stops_and_a_resumed_one_at_the_same_place(tmp_path):
+    settings = {"train.epochs": 40, "train.settle": 0.05, "train.checkpoint_every": 0.0}
+    whole = fit_graph(GRAPH, small_config(settings))
+    stopped = len(whole.history)
+    assert 10 <= stopped < 40
+    last = [np.mean([r["loss"] for r in whole.history[a:b]]) for a, b in ((-10, -5), (-5, None))]
+    assert last[0] - last[1] < 0.05 * last[0]
+    with pytest.raises(KilledError):
+        config = small_config(settings)
+        fit_to_run(GRAPH, config, tmp_path / "r", listener=Bomb(stopped - 2, KilledError()))
+    run = fit_to_run(GRAPH, config, tmp_path / "r", resume=True)
+    assert_same(run.result(), whole.result)
+    on = fit_graph(GRAPH, small_config({**settings, "train.settle": 0.0, "train.epochs": 20}))
+    assert len(on.history) == 20

@@ -18,7 +18,10 @@ from graphham.errors import InputError
 # Sampled steps after which quality stops growing on the graphs we tried; larger graphs pass fewer
 # times over their nodes, but a few times each.
 _SAMPLED_STEPS = 6000
-_FEWEST_PASSES = 4
+_FEWEST_PASSES = 4  # where an epoch is one
+_EPOCH_STEPS = 256
+# Share of the loss that an eighth of the epochs must win, or training has settled.
+_SETTLED = 0.003
 # Targets per sampled step: as many as quality was tried with, or fewer where memory is short.
 _BATCH_SIZES = (512, 256, 128, 64)
 # Full context tables beyond this take more memory than they are worth (A2), or beyond this share of
@@ -100,6 +103,10 @@ _LINKS_ARE_INPUTS = replace(
     dropout=RateBySize(0.2, 0.1, 0.1),
     weight_decay=1e-3,
 )
+# Without features most of what can be known of a node is its neighbours' labels.
+_LINKS_ARE_ALL = replace(
+    _LINKS_ARE_INPUTS, feature_dropout=RateBySize(0.2, 0.1, 0.1), class_steps=10
+)
 # Contexts teach what few labels cannot; without them and strong penalties the network learns its
 # handful of labels by heart.
 _FEW_LABELS = TaskDefaults(
@@ -131,6 +138,7 @@ def resolve(settings: RunConfig, facts: GraphFacts) -> ResolvedConfig:
     _check(settings, facts, groups)
     defaults = task_defaults(settings, facts)
     n, train, rows = facts.num_nodes, settings.train, _has_link_rows(settings, facts)
+    is_open = train.epochs is None and settings.preset != "paper"
     values = settings.model_dump()
     values |= {"groups": groups, "layers": len(groups)}
     if settings.groups is None and settings.task == "embed" and facts.found_groups is not None:
@@ -158,11 +166,14 @@ def resolve(settings: RunConfig, facts: GraphFacts) -> ResolvedConfig:
         batch="sampled" if train.shards > 1 else "full",
         batch_size=_BATCH_SIZES[0],
         epochs=defaults.epochs,
+        settle=_SETTLED if is_open else 0.0,
+        epoch_steps=_EPOCH_STEPS if is_open else 0,
     )
     _fit_into_memory(train, values, facts)
     if train.epochs is None and values["train"]["batch"] == "sampled":
         size = values["train"]["batch_size"]
-        values["train"]["epochs"] = _sampled_epochs(train, size, n, defaults.epochs)
+        cut = int(values["train"]["epoch_steps"])
+        values["train"]["epochs"] = _sampled_epochs(size, cut, n, defaults.epochs)
     return ResolvedConfig.model_validate(values)
 
 
@@ -196,7 +207,10 @@ def task_defaults(settings: RunConfig, facts: GraphFacts) -> TaskDefaults:
     if settings.task == "embed":
         return _EMBED
     if not facts.has_few_labels:
-        return _LINKS_ARE_INPUTS if _has_link_rows(settings, facts) else _CLASSIFY
+        if not _has_link_rows(settings, facts):
+            return _CLASSIFY
+        is_all = not facts.num_features and facts.neighbors_agree
+        return _LINKS_ARE_ALL if is_all else _LINKS_ARE_INPUTS
     return _FEW_LABELS if facts.neighbors_agree else _FEW_LABELS_NEIGHBORS_DIFFER
 
 
@@ -288,11 +302,11 @@ def _context_table(settings: RunConfig, facts: GraphFacts, groups: tuple[int, ..
     return "full" if size <= most else "factored"
 
 
-def _sampled_epochs(train: TrainConfig, batch_size: int, num_nodes: int, most: int) -> int:
+def _sampled_epochs(batch_size: int, epoch_steps: int, num_nodes: int, most: int) -> int:
     """Return the epochs that take about as many sampled steps as quality grows for."""
     steps = -(-num_nodes // batch_size)
-    if train.epoch_steps:
-        steps, most = min(steps, train.epoch_steps), _SAMPLED_STEPS
+    if 0 < epoch_steps < steps:
+        return -(-_SAMPLED_STEPS // epoch_steps)
     return min(most, max(_FEWEST_PASSES, -(-_SAMPLED_STEPS // steps)))
 
 

@@ -98,6 +98,8 @@ class ResolvedTrain(TrainConfig):
     """Training with nothing left open."""
 
     epochs: int
+    settle: float
+    epoch_steps: int
     batch: Literal["full", "sampled"]
     batch_size: int
     lr: float

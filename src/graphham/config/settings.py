@@ -173,8 +173,8 @@ class TrainConfig(_Section):
         None,
         ge=1,
         le=1_000_000,
-        description="passes over the nodes; when absent 80 (classify 150, with few labels 300) "
-        "whole-graph steps, or enough sampled passes for about 6,000 steps",
+        description="passes over the nodes; when absent at most 80 (classify 150, with few labels "
+        "300) whole-graph steps, or enough sampled ones for about 6,000 steps",
     )
     batch: Literal["auto", "full", "sampled"] = Field(
         "auto", description="whole graph per step, or sampled neighbourhoods; auto asks memory"
@@ -184,11 +184,20 @@ class TrainConfig(_Section):
         ge=1,
         description="targets per sampled step; when absent 512, or fewer where memory is short",
     )
-    epoch_steps: int = Field(
-        0,
+    settle: float | None = Field(
+        None,
+        ge=0,
+        lt=1,
+        description="embed: stop when an eighth of the epochs lowers the loss, which is of fresh "
+        "walks every time, by less than this share; 0 trains on. When absent 0.003, or 0 if the "
+        "epochs are given",
+    )
+    epoch_steps: int | None = Field(
+        None,
         ge=0,
         description="sampled steps after which an epoch ends even if nodes are left, so that a "
-        "graph of millions of nodes is reported and saved more often; 0 takes all nodes",
+        "graph of millions of nodes is reported and saved more often and need not be passed "
+        "through; 0 takes all nodes. When absent 256, or 0 if the epochs are given",
     )
     anchors: int = Field(
         8192, ge=2, description="targets that carry the context loss in a full-graph step"

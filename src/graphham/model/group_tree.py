@@ -1,4 +1,4 @@
-"""Where the groups of a hierarchy start: k-means from the top down, cut where the spread is."""
+"""Trees of groups: k-means from the top down as a start, and joins from the bottom up."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from graphham.model.description_length import GroupTables, MergePath, merge_path
 from graphham.model.kmeans import kmeans
 from graphham.sampling.keys import derive_key
 
@@ -77,3 +78,68 @@ def allot(spread: npt.NDArray[np.float64], sizes: Codes, wanted: int) -> Codes:
 
 def _spread(points: Floats) -> float:
     return float(((points - points.mean(0)) ** 2).sum(dtype=np.float64)) if len(points) else 0.0
+
+
+def trees_above(
+    codes: Codes, links: npt.NDArray[np.float64], points: Floats, groups: Sequence[int]
+) -> list[list[Codes]]:
+    """Return two trees over given finest groups, each joined from the bottom up.
+
+    One joins what is described best by one group, links and features together; the other joins the
+    means of the features with the least rise of their spread (Ward). Where links tell little about
+    coarse groups the first is blind, where features do the second is.
+
+    Args:
+        codes: ``(num_nodes,)`` finest group of each node.
+        links: ``(K_1, K_1)`` link weight between groups; a link inside one counts twice.
+        points: ``(num_nodes, d)`` features.
+        groups: Groups per level, fine to coarse.
+
+    Returns:
+        Per tree, per level but the last, the parent of each group.
+    """
+    count = groups[0]
+    sizes = np.bincount(codes, minlength=count).astype(np.float64)
+    centred = (points - points.mean(0)).astype(np.float64)
+    sums = np.zeros((count, points.shape[1]))
+    np.add.at(sums, codes, centred)
+    none = np.zeros((count, count))
+    # Empty groups have no logarithm.
+    filled = sizes + 1e-9
+    tables = GroupTables(links, filled, sums, filled, np.square(centred).sum(0), 0.0, none)
+    return [_levels(path, groups) for path in (merge_path(tables), _ward_path(sums, filled))]
+
+
+def _levels(path: MergePath, groups: Sequence[int]) -> list[Codes]:
+    """Return per level but the last the parent of each group, read off a path of joins."""
+    parents: list[Codes] = []
+    below = np.arange(groups[0])
+    for count in groups[1:]:
+        above = path.groups(count).astype(np.int64)
+        parent = np.zeros(int(below.max()) + 1, dtype=np.int64)
+        parent[below] = above
+        parents.append(parent)
+        below = above
+    return parents
+
+
+def _ward_path(sums: npt.NDArray[np.float64], sizes: npt.NDArray[np.float64]) -> MergePath:
+    """Join groups two at a time, always those whose union spreads least more."""
+    count = len(sizes)
+    means, weight = sums / sizes[:, None], sizes.copy()
+    pairs = np.zeros((count - 1, 2), dtype=np.int32)
+    is_left = np.ones(count, dtype=bool)
+    for step in range(count - 1):
+        left = np.flatnonzero(is_left)
+        m, w = means[left], weight[left]
+        squares = np.square(m).sum(1)
+        apart = squares[:, None] + squares[None, :] - 2 * m @ m.T
+        rise = apart * (w[:, None] * w[None, :] / (w[:, None] + w[None, :]))
+        rise[np.tril_indices(len(left))] = np.inf
+        keep, gone = (int(left[k]) for k in divmod(int(rise.argmin()), len(left)))
+        total = weight[keep] + weight[gone]
+        means[keep] = (weight[keep] * means[keep] + weight[gone] * means[gone]) / total
+        weight[keep] = total
+        is_left[gone] = False
+        pairs[step] = keep, gone
+    return MergePath(np.zeros(count), pairs)

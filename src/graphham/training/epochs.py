@@ -168,6 +168,8 @@ class EpochLoop:
                 self.last_good.keep(epoch)
                 if self.best.score is not None and self.is_stale(epoch - 1):
                     break
+                if self.is_settled():
+                    break
         except KeyboardInterrupt:
             self.interrupted()
             status = "interrupted"
@@ -214,6 +216,10 @@ class EpochLoop:
     def is_stale(self, epoch: int) -> bool:
         """Whether nothing has become better for so long that training stops."""
         return self.is_due(epoch) and epoch + 1 - self.best.epoch >= self.patience
+
+    def is_settled(self) -> bool:
+        """Whether the loss has stopped falling and training ends by itself."""
+        return False
 
     def interrupted(self) -> None:
         """Hear of Ctrl-C; raise where training cannot end here."""

@@ -55,10 +55,11 @@ class Plan:
             + "x".join(str(config.fanout(i)) for i in range(config.num_layers))
             + " sampled neighbours"
         )
+        most = "at most " if config.train.settle else ""
         return [
             f"task {config.task}, preset {config.preset}, {config.num_layers} layers, "
             f"groups {levels}, dim {config.dim}, seed {config.seed}",
-            f"{config.train.epochs} epochs, {batch}, about "
+            f"{most}{config.train.epochs} epochs, {batch}, about "
             f"{max(self.memory_bytes / (1 << 30), 0.1):.1f} GiB of memory",
             *self.notes,
         ]
@@ -127,7 +128,8 @@ def graph_facts(
         truth = Truth.split(graph.labels, settings.seed, share, train_rows, validation_rows)
         measured["num_classes"] = len(graph.labels.classes)
         measured["has_few_labels"] = truth.is_few
-        agreement = link_agreement(graph, truth) if truth.is_few else None
+        is_asked = truth.is_few or graph.features is None
+        agreement = link_agreement(graph, truth) if is_asked else None
         if agreement is not None:
             measured["agreement"], measured["agreement_error"] = agreement
         if settings.model.residual is None:

@@ -12,6 +12,7 @@ from graphham.config.resolved import ResolvedConfig
 from graphham.graph.graph import Graph
 from graphham.model.block_model import BlockFit
 from graphham.model.group_map import GroupInputs, GroupMap, fit_from
+from graphham.model.group_tree import trees_above
 from graphham.model.inputs import NodeInputs
 from graphham.parallel.ranks import ALONE, Ranks
 from graphham.sampling.keys import derive_key
@@ -20,6 +21,8 @@ from graphham.training.structure import StructureSearch
 Floats = npt.NDArray[np.float32]
 # Beyond so many nodes one start of each kind must do: the groups hardly depend on it any more.
 _MANY_NODES = 50_000
+# Finest groups beyond which no tree is joined anew: it takes their cube.
+_MOST_JOINED = 512
 # How many times as many groups the finest level of the teacher's further fits has.
 _FINER = 4
 
@@ -31,7 +34,7 @@ class FittedGroups:
     Args:
         map: From nodes to memberships.
         inputs: What the fits looked at.
-        fits: The fits of all starts; the one with the highest bound was chosen.
+        fits: The fits of all starts, then the one with the highest bound under a better tree.
         key: What further fits draw from.
     """
 
@@ -84,12 +87,54 @@ def fit_run_groups(
         codes, parents = given
         fits.append(seen.fit(codes, parents, **_ablation(config)))
     best = max(fits, key=lambda fit: fit.bound)
+    is_found = given is not None and best is fits[-1]
+    if not is_found and graph.num_nodes <= _MANY_NODES:
+        best = _with_better_tree(best, seen, config)
+        fits.append(best)
     there = GroupMap(basis, seen.scale, best.model, best.memberships, graph.fingerprint())
     if ranks.count > 1:
         # Machines may round differently, and k-means makes other groups of the last digit.
         state = {name: ranks.share_array(array) for name, array in there.state().items()}
         there = GroupMap.from_state(state)
     return FittedGroups(there, seen, fits, key)
+
+
+def _with_better_tree(best: BlockFit, seen: GroupInputs, config: ResolvedConfig) -> BlockFit:
+    """Return a fit with the tree above its finest groups joined anew.
+
+    Mean field moves nodes, never a group to another parent: coarse groups would stay where k-means
+    cut them. Of two trees joined from the fitted groups the one is kept whose upper levels say more
+    of links and of features, each in units of the better one.
+    """
+    ablation = _ablation(config)
+    if len(config.groups) == 1 or config.groups[0] > _MOST_JOINED or not all(ablation.values()):
+        return best
+    codes = best.memberships.argmax(1)
+    hard = np.zeros_like(best.memberships)
+    hard[np.arange(len(codes)), codes] = 1.0
+    leaving, arriving = seen.links.sums(hard)
+    between = (hard.T @ leaving).astype(np.float64)
+    if arriving is not None:
+        between = between + between.T
+    trees = trees_above(codes, between, seen.own, config.groups)
+    fits = [seen.fit(codes, tree, **ablation) for tree in trees]
+    links = np.array([sum(fit.link_gain[1:]) for fit in fits])
+    features = np.array([_feature_gain(fit, seen.own) for fit in fits])
+    worth = links / max(links.max(), 1e-12) + features / max(features.max(), 1e-12)
+    return fits[int(worth.argmax())]
+
+
+def _feature_gain(fit: BlockFit, own: Floats) -> float:
+    """Return the nats that the upper levels' means save on features."""
+    gain = 0.0
+    for level in fit.levels()[1:]:
+        codes = level.argmax(1)
+        sizes = np.maximum(np.bincount(codes, minlength=level.shape[1]), 1)
+        sums = np.zeros((level.shape[1], own.shape[1]))
+        np.add.at(sums, codes, own)
+        inside = np.square(own - (sums / sizes[:, None])[codes]).mean(0)
+        gain += len(own) / 2 * float(np.log((own.var(0) + 1e-9) / (inside + 1e-9)).sum())
+    return gain
 
 
 def _ablation(config: ResolvedConfig) -> dict[str, bool]:

@@ -117,6 +117,20 @@ class Trainer(EpochLoop):
         """Whether the network is validated after this epoch."""
         return self.validator is not None and super().is_due(epoch)
 
+    def is_settled(self) -> bool:
+        """Whether an eighth of the epochs no longer lowers the loss of an unsupervised fit.
+
+        Walks and negatives are drawn anew in every step, so the loss of an epoch is an estimate of
+        the objective on pairs that were not trained on.
+        """
+        settle, span = self.config.train.settle, max(2, self.epochs // 8)
+        is_judged = self.validator is not None or self.truth is not None
+        if not settle or is_judged or len(self.history) < 2 * span:
+            return False
+        losses = [float(record["loss"]) for record in self.history[-2 * span :]]
+        before, now = float(np.mean(losses[:span])), float(np.mean(losses[span:]))
+        return bool(self.ranks.tell(before - now < settle * abs(before)))
+
     def score(self) -> Score:
         """Score the weights now in the model on what was not trained on."""
         score: Score | None = None
