@@ -21,7 +21,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from graphham.errors import InputError
+from graphham.errors import InputError, ShortMemoryError
+from graphham.system.memory_limit import explain_short, is_short
 
 Raw: TypeAlias = "bytes | mmap.mmap"
 
@@ -291,6 +292,10 @@ def refusing_damage(path: Path) -> Iterator[None]:
     except InputError:
         raise
     except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
+        if is_short(error):  # a damaged file may ask for any amount
+            raise ShortMemoryError(
+                f"{path} cannot be read, or is damaged: {explain_short(error)}"
+            ) from None
         reason = str(error).splitlines()[0].rstrip(".")[:160]
         raise InputError(
             f"{path} is not a complete Parquet file, it may be cut short ({reason}); write it again"
