@@ -3,9 +3,12 @@
 Each suite goes on where it was stopped and keeps its counts in scripts/reliability.json. A row is
 clean if nothing was lost, nothing was silent and nothing ended in a traceback.
 
-    python scripts/reliability.py --mode short          # minutes
-    python scripts/reliability.py --mode long           # hours: the counts of the issue
-    python scripts/reliability.py --suite flips --again # one suite, from the start
+    python scripts/reliability.py --mode short              # minutes
+    python scripts/reliability.py --mode long               # hours: the counts of the issue
+    python scripts/reliability.py --mode long --minutes 60  # go on with that for an hour
+    python scripts/reliability.py --suite flips --again     # one suite, from the start
+
+A row that did not reach its target says so, and one that was not begun is listed as not run.
 """
 
 from __future__ import annotations
@@ -17,13 +20,13 @@ import gzip
 import http.client
 import io
 import json
+import math
+import multiprocessing
 import os
 import platform
 import random
 import resource
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -45,15 +48,51 @@ from graphham.io import attach_features, read_graph  # noqa: E402
 from graphham.results.run_folder import Run  # noqa: E402
 from graphham.results.run_writer import start_run  # noqa: E402
 from graphham.system.atomic import write_json  # noqa: E402
+from scripts.reliability_jobs import (  # noqa: E402
+    long_training,
+    quietly,
+    tear,
+    workers,
+    write_forever,
+)
 from tests.graph.test_integrity import example  # noqa: E402
 from tests.outputs import make_graph, make_result  # noqa: E402
 
 RESULTS = ROOT / "scripts" / "reliability.json"
 TARGETS = {
-    "short": {"flips": 600, "faults": 7, "kills": 12, "fuzz": 3_000, "requests": 20},
-    "long": {"flips": 6_000, "faults": 7, "kills": 2_000, "fuzz": 200_000, "requests": 600},
+    "short": {
+        "flips": 600,
+        "faults": 9,
+        "torn": 30,
+        "kills": 60,
+        "workers": 2,
+        "fuzz": 3_000,
+        "requests": 20,
+        "training": 20,
+    },
+    "long": {
+        "flips": 6_000,
+        "faults": 9,
+        "torn": 600,
+        "kills": 2_000,
+        "workers": 100,
+        "fuzz": 200_000,
+        "requests": 600,
+        "training": 3_600,
+    },
 }
-BAD = ("silent", "traceback", "lost", "leftover", "errors 5xx", "writer failed")
+# Long training goes on over several calls, so what it needs stays; nodes by mode.
+NODES = {"short": 20_000, "long": 1_000_000}
+BAD = (
+    "silent",
+    "traceback",
+    "lost",
+    "leftover",
+    "hung",
+    "errors 5xx",
+    "writer failed",
+    "memory grows",
+)
 
 
 # -- flips ------------------------------------------------------------------------------------
@@ -147,6 +186,7 @@ def _commands(work: Path, target: Path) -> dict[str, tuple[list[str], Path]]:
     """Return each command that writes, and what it writes."""
     run, store = str(work / "source-run"), str(work / "source-store")
     fit = ["--groups", "6,2", "--dim", "16", "--epochs", "1", "-q"]
+    edges = str(work / "edges.csv")
     return {
         "ingest": (["ingest", str(work / "edges.csv"), "--out"], target / "store"),
         "export": (["export", run, "--out"], target / "vectors.csv"),
@@ -154,33 +194,49 @@ def _commands(work: Path, target: Path) -> dict[str, tuple[list[str], Path]]:
         "report": (["report", run, "--out"], target / "page.html"),
         "explore --export": (["explore", run, "--export"], target / "page"),
         "split": (["split", store, "--parts", "2", "--out"], target / "parts"),
-        "fit": (["fit", str(work / "edges.csv"), *fit, "--out"], target / "run"),
+        "embed": (["embed", str(work / "fit-run"), edges, "--out"], target / "new.parquet"),
+        "embed --map": (
+            ["embed", str(work / "fit-run"), edges, "--map", "--out"],
+            target / "m.csv",
+        ),
+        "fit": (["fit", edges, *fit, "--out"], target / "run"),
     }
 
 
 def _quietly(arguments: list[str]) -> tuple[int, str]:
-    said = io.StringIO()
-    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
-        code = main(arguments)
-    return code, said.getvalue()
+    return quietly(main, arguments)
 
 
-def faults(work: Path, done: int, rng: random.Random, counts: Counter[str]) -> int:
-    """Fail the n-th write, folder, rename or fsync of one command, for every n, once."""
+def _prepare_commands(work: Path) -> None:
+    """Write what the commands read."""
     from dataclasses import replace
 
     from graphham.graph.planted import planted_hierarchy
 
+    if (work / "fit-run").exists():
+        return
+    _make_run(work / "source-run")
+    planted = planted_hierarchy((2, 3), 2000, mean_degree=4, words=8, seed=1).graph
+    dense = replace(planted, features=planted.features.toarray())  # type: ignore[union-attr]
+    write_store(dense, work / "source-store")
+    lines = [f"{a},{b}" for a, b in planted.edge_list().tolist()[:600]]
+    (work / "edges.csv").write_text("\n".join(lines) + "\n")
+    fit = ["fit", str(work / "edges.csv"), "--groups", "6,2", "--dim", "16", "--epochs", "1", "-q"]
+    code, said = _quietly([*fit, "--out", str(work / "fit-run")])
+    assert code == 0, said
+
+
+_is_hooked: list[bool] = []
+
+
+def faults(work: Path, done: int, rng: random.Random, counts: Counter[str]) -> int:
+    """Fail the n-th write, folder, rename or fsync of one command, for every n, once."""
     target = work / "target"
-    if not (work / "edges.csv").exists():
-        _make_run(work / "source-run")
-        planted = planted_hierarchy((2, 3), 2000, mean_degree=4, words=8, seed=1).graph
-        dense = replace(planted, features=planted.features.toarray())  # type: ignore[union-attr]
-        write_store(dense, work / "source-store")
-        lines = [f"{a},{b}" for a, b in planted.edge_list().tolist()[:600]]
-        (work / "edges.csv").write_text("\n".join(lines) + "\n")
+    _prepare_commands(work)
+    if not _is_hooked:
         sys.addaudithook(_hook)
         os.fsync = _fsync
+        _is_hooked.append(True)
     name, (arguments, out) = list(_commands(work, target).items())[done]
     number = 0
     while True:
@@ -230,37 +286,39 @@ def _judge_fault(
         print(name, number, "cannot be repeated:", said, file=sys.stderr)
 
 
+def torn(work: Path, done: int, rng: random.Random, counts: Counter[str]) -> int:
+    """End every write of one command in the middle, where its file has a random size."""
+    _prepare_commands(work)
+    found = list(_commands(work, work / "target").values())
+    arguments, out = found[done % len(found)]
+    tear(arguments, out, int(10 ** rng.uniform(1, 5.5)), counts, _quietly)
+    return 1
+
+
 # -- kills ------------------------------------------------------------------------------------
 
-_WRITER = """
-import sys
-sys.path.insert(0, sys.argv[2])
-from tests.outputs import make_graph, make_result
-from graphham.results.run_writer import start_run
-result = make_result(40)
-graph = make_graph(result)
-number = 0
-while True:
-    number += 1
-    writer = start_run(sys.argv[1], {"seed": number}, overwrite=True)
-    writer.finish(result, {}, graph, {"number": number})
-    if number == 1:
-        print("ready", flush=True)
-"""
+# A server that has loaded everything forks the writers: a kill takes a second and not fifteen.
+_FORKS = multiprocessing.get_context("forkserver")
+_FORKS.set_forkserver_preload(["graphham.results.run_writer", "tests.outputs"])
+WRITER = write_forever
 
 
 def kills(work: Path, done: int, rng: random.Random, counts: Counter[str]) -> int:
     """Kill a process that replaces a run again and again, and open the run."""
     out = work / "killed"
-    arguments = [sys.executable, "-c", _WRITER, str(out), str(ROOT)]
-    child = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
-    assert child.stdout is not None
-    is_ready = child.stdout.readline() == "ready\n"
+    here, there = _FORKS.Pipe()
+    child = _FORKS.Process(target=WRITER, args=(str(out), there), daemon=True)
+    child.start()
+    there.close()
+    try:
+        is_ready = here.poll(120) and here.recv() == "ready"
+    except EOFError:
+        is_ready = False
     time.sleep(rng.uniform(0, 0.2))
-    is_killed = is_ready and child.poll() is None
-    child.send_signal(signal.SIGKILL)
-    child.wait()
-    child.stdout.close()
+    is_killed = is_ready and child.is_alive()
+    child.kill()
+    child.join()
+    here.close()
     if not is_killed:  # a writer that dies by itself proves nothing about kills
         counts["writer failed"] += 1
         return 1
@@ -400,21 +458,37 @@ def _resident() -> int:
     return 0
 
 
+def training(work: Path, done: int, rng: random.Random, counts: Counter[str]) -> int:
+    """Train on a large graph, stop by a kill, go on the next time; memory must stay flat."""
+    nodes = NODES[_mode[0]]
+    kept = Path(tempfile.gettempdir()) / "graphham-reliability-training"
+    seconds = min(300, TARGETS[_mode[0]]["training"] - done)
+    return long_training(work, counts, nodes, seconds, kept if nodes > 100_000 else None)
+
+
+_mode = ["short"]
+
 # -- the table --------------------------------------------------------------------------------
 
 SUITES: dict[str, Callable[[Path, int, random.Random, Counter[str]], int]] = {
     "flips": flips,
-    "faults": faults,
-    "kills": kills,
     "fuzz": fuzz,
     "requests": requests,
+    "kills": kills,
+    "torn": torn,
+    "workers": workers,
+    "training": training,
+    "faults": faults,
 }
 UNITS = {
     "flips": "bits flipped",
     "faults": "commands, every point",
+    "torn": "commands, writes torn",
     "kills": "processes killed",
+    "workers": "jobs, one process killed",
     "fuzz": "files fuzzed",
     "requests": "seconds of requests",
+    "training": "seconds of training",
 }
 
 
@@ -429,12 +503,18 @@ def _work_folder() -> Iterator[Path]:
             os.chdir(before)
 
 
-def run_suite(name: str, target: int, record: dict[str, Any], save: Callable[[], None]) -> None:
-    """Bring one suite to its target, from where its record stands."""
+def run_suite(
+    name: str,
+    target: int,
+    record: dict[str, Any],
+    save: Callable[[], None],
+    deadline: float = math.inf,
+) -> None:
+    """Bring one suite to its target, from where its record stands, or until the time is over."""
     counts: Counter[str] = Counter(record.get("counts", {}))
     done, seconds, saved = int(record.get("done", 0)), float(record.get("seconds", 0)), 0.0
     with _work_folder() as work:
-        while done < target:
+        while done < target and time.monotonic() < deadline:
             begin = time.monotonic()
             done += SUITES[name](work, done, random.Random(f"{name} {done}"), counts)
             seconds += time.monotonic() - begin
@@ -445,15 +525,21 @@ def run_suite(name: str, target: int, record: dict[str, Any], save: Callable[[],
     save()
 
 
-def table(records: dict[str, Any]) -> tuple[str, bool]:
-    """Return the rows as text, and whether all are clean."""
+def table(records: dict[str, Any], targets: dict[str, int] | None = None) -> tuple[str, bool]:
+    """Return the rows as text, and whether all that was run is clean."""
     lines, is_clean = [], True
-    for name, record in records.items():
+    for name in targets or records:
+        record = records.get(name)
+        if not record or "counts" not in record:
+            lines.append(f"{name:<10}{'':>8} {UNITS[name]:<26}NOT RUN")
+            continue
         counts = record["counts"]
         bad = {key: counts[key] for key in BAD if counts.get(key)}
         is_clean &= not bad
         shown = ", ".join(f"{key} {value:,}" for key, value in counts.items())
         state = "clean" if not bad else "NOT CLEAN"
+        if targets and record["done"] < targets[name]:
+            shown = f"only {record['done']:,} of {targets[name]:,}; {shown}"
         lines.append(f"{name:<10}{record['done']:>8,} {UNITS[name]:<26}{state:<11}{shown}")
     return "\n".join(lines), is_clean
 
@@ -465,16 +551,22 @@ def run(arguments: list[str] | None = None) -> int:
     parser.add_argument("--suite", choices=sorted(SUITES), action="append")
     parser.add_argument("--again", action="store_true", help="forget what was counted before")
     parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--minutes", type=float, default=math.inf, help="stop begun suites then")
     asked = parser.parse_args(arguments)
     kept = json.loads(asked.results.read_text()) if asked.results.is_file() else {}
     records = kept.setdefault(asked.mode, {})
+    _mode[0] = asked.mode
+    deadline = time.monotonic() + 60 * asked.minutes
     for name in asked.suite or SUITES:
         record = {} if asked.again else records.get(name, {})
+        target = TARGETS[asked.mode][name]
+        if record.get("done", 0) >= target or time.monotonic() >= deadline:
+            continue
         records[name] = record
-        run_suite(name, TARGETS[asked.mode][name], record, lambda: write_json(asked.results, kept))
+        run_suite(name, target, record, lambda: write_json(asked.results, kept), deadline)
         record["python"], record["system"] = platform.python_version(), platform.system()
         write_json(asked.results, kept)
-    text, is_clean = table(records)
+    text, is_clean = table(records, TARGETS[asked.mode])
     print(text)
     return 0 if is_clean else 1
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from scripts import reliability
+from scripts.reliability_jobs import die_at_once, tear
 
 
 def test_a_suite_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,7 +46,7 @@ def test_a_bad_count_makes_a_row_unclean(what: str) -> None:
 def test_a_writer_that_dies_by_itself_is_no_survived_kill(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reliability, "_WRITER", "raise SystemExit(1)")
+    monkeypatch.setattr(reliability, "WRITER", die_at_once)
     counts: Counter[str] = Counter()
     reliability.kills(tmp_path, 0, random.Random(0), counts)
     assert counts == {"writer failed": 1}
@@ -56,3 +57,29 @@ def test_damaged_files_are_refused_and_counted(tmp_path: Path) -> None:
     assert reliability.fuzz(tmp_path, 0, random.Random(0), counts) == 100
     assert counts["traceback"] == 0
     assert counts["clear errors"] > 50
+
+
+def test_what_was_not_run_is_said() -> None:
+    records = {"kills": {"done": 3, "counts": {"survived": 3}}}
+    text, is_clean = reliability.table(records, {"kills": 9, "flips": 5})
+    assert is_clean
+    assert "only 3 of 9" in text
+    assert "NOT RUN" in text
+
+
+def test_the_clock_ends_a_suite_and_the_next_call_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(reliability.SUITES, "flips", lambda *_: 1)
+    asked = ["--suite", "flips", "--results", str(tmp_path / "r.json")]
+    assert reliability.run([*asked, "--minutes", "0"]) == 0
+    assert reliability.run(asked) == 0
+    assert json.loads((tmp_path / "r.json").read_text())["short"]["flips"]["done"] == 600
+
+
+def test_a_torn_write_is_one_sentence_and_can_be_repeated(tmp_path: Path) -> None:
+    (tmp_path / "edges.csv").write_text("".join(f"{i},{i + 1}\n" for i in range(300)))
+    counts: Counter[str] = Counter()
+    arguments = ["ingest", str(tmp_path / "edges.csv"), "--out"]
+    tear(arguments, tmp_path / "target" / "store", 500, counts, reliability._quietly)
+    assert counts == {"torn": 1, "survived": 1}

@@ -26,7 +26,7 @@ def test_progress_only_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(sorting, "_CHUNK", 100)
     monkeypatch.setattr(sorting, "_RANGE", 200)
-    monkeypatch.setattr("graphham.io.parquet_edges._BATCH_ROWS", 300)
+    monkeypatch.setattr("graphham.io.files._BATCH_ROWS", 300)
     monkeypatch.setattr("graphham.cli.ingest._LINE_SECONDS", 0.0)
     ends = np.random.default_rng(0).integers(0, 500, (2, 2000))
     pq.write_table(pa.table({"s": ends[0], "t": ends[1]}), tmp_path / "e.parquet")

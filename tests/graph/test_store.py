@@ -6,11 +6,13 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graphham.cli.failures import explain_failure
 from graphham.errors import InputError
 from graphham.graph.graph import Graph, Labels, build_graph
 from graphham.graph.ids import NodeIds
@@ -239,3 +241,17 @@ def test_counts_that_do_not_match_are_damage(tmp_path: Path) -> None:
     edit(tmp_path / "s", num_nodes=7)
     with pytest.raises(InputError, match="damaged"):
         open_store(tmp_path / "s")
+
+
+def test_a_machine_without_room_says_nothing_about_the_store(tmp_path, monkeypatch):
+    place = tmp_path / "store"
+    ids = NodeIds(np.array(["a", "b"]))
+    write_store(build_graph([0], [1], 2, ids=ids), place)
+
+    def fails(*_):
+        raise pa.ArrowException("Unknown error: Failed to launch worker thread: Resource")
+
+    monkeypatch.setattr(pa.ipc, "open_file", fails)
+    with pytest.raises(pa.ArrowException):
+        open_store(place)
+    assert explain_failure(pa.ArrowException("Failed to launch worker thread"))[1] == 2

@@ -11,6 +11,8 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import graphham.io.files as files
@@ -139,3 +141,102 @@ def test_a_quote_in_the_header_takes_no_quadratic_time(tmp_path: Path) -> None:
     with pytest.raises(InputError):
         read_graph(tmp_path / "f.csv")
     assert time.process_time() - begin < 3
+
+
+def _peak_of(code: str, *arguments: object) -> tuple[str, int]:
+    """Run code in a process of its own; return what it printed and the MiB that it took."""
+    script = (
+        "import resource, sys, graphham.io.text\n"
+        "from graphham.errors import InputError\n"
+        "from graphham.graph.graph import build_graph\n"
+        "from graphham.io import attach_features, read_graph\n"
+        "graph = build_graph([0], [1], 2)\n"
+        "graphham.io.files.UNPACKED_FREE_BYTES = 1 << 25\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        f"try:\n {code}\n print('read')\n"
+        "except InputError as error: print(error)\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before >> 10)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    sentence, mebibytes = done.stdout.strip().splitlines()
+    return sentence, int(mebibytes)
+
+
+@pytest.mark.parametrize("read", ["read_graph(sys.argv[1])", "attach_features(graph, sys.argv[1])"])
+def test_a_parquet_file_of_equal_rows_is_refused_before_it_is_decoded(
+    tmp_path: Path, read: str
+) -> None:
+    rows = 5 << 20
+    values = pa.array(np.zeros(1 << 20, dtype=np.int64))
+    with pq.ParquetWriter(tmp_path / "e.parquet", pa.schema([("a", "i8"), ("b", "i8")])) as out:
+        for _ in range(rows >> 20):
+            out.write_table(pa.table({"a": values, "b": values}))
+    assert (tmp_path / "e.parquet").stat().st_size < 60_000
+    sentence, mebibytes = _peak_of(read, tmp_path / "e.parquet")
+    assert "--max-unpacked" in sentence
+    assert mebibytes < 150
+
+
+@pytest.mark.parametrize("encoding", ["dictionary", "prefix"])
+@pytest.mark.parametrize("read", ["read_graph(sys.argv[1])", "attach_features(graph, sys.argv[1])"])
+def test_one_long_text_again_and_again_is_refused(tmp_path: Path, read: str, encoding: str) -> None:
+    text = "x" * (1 << 17)
+    column = pa.DictionaryArray.from_arrays(np.zeros(4000, dtype=np.int32), [text]).cast("string")
+    how = {"use_dictionary": encoding == "dictionary", "store_schema": False}
+    if encoding == "prefix":
+        how["column_encoding"] = dict.fromkeys("ab", "DELTA_BYTE_ARRAY")
+        column = column[:1000]
+    pq.write_table(pa.table({"a": column, "b": column}), tmp_path / "e.parquet", **how)
+    assert (tmp_path / "e.parquet").stat().st_size < 200_000
+    sentence, mebibytes = _peak_of(read, tmp_path / "e.parquet")
+    assert "--max-unpacked" in sentence
+    assert mebibytes < 250  # of 1,000
+
+
+def test_attributes_times_nodes_of_a_graphml_file_are_bounded(tmp_path: Path) -> None:
+    keys = "".join(f'<key id="k{i}" for="node"/>' for i in range(4000))
+    nodes = "".join(f'<node id="{i}"/>' for i in range(4000))
+    text = f'<graphml>{keys}<graph>{nodes}<edge source="0" target="1"/></graph></graphml>'
+    (tmp_path / "g.graphml").write_text(text)
+    assert read_graph(tmp_path / "g.graphml").num_nodes == 4000
+    sentence, mebibytes = _peak_of("attach_features(graph, sys.argv[1])", tmp_path / "g.graphml")
+    assert "unpacks to 128,000,000 bytes" in sentence
+    assert mebibytes < 100
+
+
+def test_an_endless_tag_takes_no_quadratic_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("graphham.io.graphml._TOKEN_BYTES", 4 << 20)
+    (tmp_path / "g.graphml").write_text("<graphml><!--" + "x" * (40 << 20))
+    begin = time.process_time()
+    with pytest.raises(InputError, match=r"comment of more than|not well-formed"):
+        read_graph(tmp_path / "g.graphml")
+    assert time.process_time() - begin < 3
+
+
+def test_declared_columns_of_features_need_entries_to_bear_them_out(tmp_path: Path) -> None:
+    graph = build_graph([0], [1], 2)
+    parts = {"data": np.ones(2), "indices": np.array([0, 5]), "indptr": np.array([0, 1, 2])}
+    np.savez(tmp_path / "x.npz", shape=np.array([2, 10**11]), **parts)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="declares 100,000,000,000 columns for 2 entries"):
+        attach_features(graph, tmp_path / "x.npz")
+    np.savez(tmp_path / "y.npz", shape=np.array([2, 10**5]), **parts)  # type: ignore[arg-type]
+    assert attach_features(graph, tmp_path / "y.npz").num_features == 10**5
+
+
+def test_more_columns_than_text_can_bear_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("graphham.io.node_tables._MOST_COLUMNS", 50)
+    (tmp_path / "f.csv").write_text(",".join(["id", *(f"c{i}" for i in range(60))]) + "\n")
+    with (tmp_path / "f.csv").open("a") as file:
+        file.writelines(f"{row}" + ",1" * 60 + "\n" for row in (0, 1))
+    with pytest.raises(InputError, match="60 columns"):
+        attach_features(build_graph([0], [1], 2), tmp_path / "f.csv")

@@ -53,7 +53,7 @@ def test_large_files_go_by_way_of_a_folder_that_is_gone_afterwards(
     pq.write_table(table, tmp_path / "e.parquet", row_group_size=200)
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
-    monkeypatch.setattr("graphham.io.parquet_edges._BATCH_ROWS", 200)
+    monkeypatch.setattr("graphham.io.files._BATCH_ROWS", 200)
     made = []
     monkeypatch.setattr(sorting, "_sort_ranges", _noting(sorting._sort_ranges, made, tmp_path))
     paths, columns = [tmp_path / "e.parquet"], EdgeColumns(weight="w")

@@ -26,6 +26,7 @@ from graphham.graph.integrity import CheckedReader, DamagedFileError
 from graphham.system.atomic import sync
 from graphham.system.checksums import CheckedFile, check_files, is_intact, sealed
 from graphham.system.disk_room import is_full, naming_full_disk, reason_of
+from graphham.system.memory_limit import is_short
 from graphham.system.scratch import publish, scratch_beside
 from graphham.version import __version__
 
@@ -158,7 +159,7 @@ def open_any(folder: Path, verify: bool = False, advice: str = _ADVICE) -> Graph
     except DamagedFileError as error:
         raise InputError(f"the store {folder} is damaged: {error}; {advice}") from None
     except (KeyError, TypeError, ValueError, IndexError, OSError, pa.ArrowException) as error:
-        if isinstance(error, InputError):
+        if isinstance(error, InputError) or is_short(error):
             raise
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         raise InputError(f"the store {folder} is damaged ({reason}); {advice}") from None

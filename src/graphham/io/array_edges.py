@@ -156,16 +156,20 @@ def _array_weights(
     return check_weights(values, origin)
 
 
-def _check_declared(
-    shape: npt.NDArray[Any], entries: int, ids: npt.NDArray[Any] | None, origin: str
+def check_declared(
+    shape: npt.NDArray[Any],
+    entries: int,
+    names: npt.NDArray[Any] | None,
+    origin: str,
+    what: tuple[str, str] = ("nodes", "'ids' with the id of every node"),
 ) -> None:
     """Refuse a shape that nothing in the file bears out: memory for it would be set aside."""
-    most = max(_FREE_NODES, _NODES_PER_ENTRY * entries, 0 if ids is None else len(ids))
+    most = max(_FREE_NODES, _NODES_PER_ENTRY * entries, 0 if names is None else len(names))
     declared = max(shape.tolist(), default=0)
     if declared > most:
         raise InputError(
-            f"the matrix in {origin} declares {declared:,} nodes for {entries:,} entries; write "
-            f"the shape that it needs, or 'ids' with the id of every node"
+            f"the matrix in {origin} declares {declared:,} {what[0]} for {entries:,} entries; "
+            f"write the shape that it needs, or {what[1]}"
         )
 
 
@@ -201,7 +205,7 @@ def _matrix_of(arrays: dict[str, npt.NDArray[Any]], origin: str) -> sp.spmatrix:
         if shape is not None and {"row", "col"} <= arrays.keys():
             ends = (arrays["row"], arrays["col"])
             data = arrays.get("data", np.ones(len(ends[0]), np.float32))
-            _check_declared(shape, len(ends[0]), arrays.get("ids"), origin)
+            check_declared(shape, len(ends[0]), arrays.get("ids"), origin)
             return sp.coo_matrix((data, ends), shape=tuple(shape.tolist()))
     except (ValueError, TypeError, IndexError) as error:
         if isinstance(error, InputError):

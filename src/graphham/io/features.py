@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from graphham.errors import InputError
 from graphham.graph.graph import Features, Graph
 from graphham.io.added_nodes import add_nodes, add_notes
-from graphham.io.array_edges import check_matrix_parts
+from graphham.io.array_edges import check_declared, check_matrix_parts
 from graphham.io.encode import arrow_ids, listed
 from graphham.io.feature_columns import ChosenColumns, split_features
 from graphham.io.files import read_arrays
@@ -287,6 +287,10 @@ def _as_dense(values: npt.NDArray[Any], origin: str) -> npt.NDArray[Any]:
 
 def _as_sparse(arrays: dict[str, npt.NDArray[Any]], origin: str) -> sp.csr_matrix:
     check_matrix_parts(arrays, "", origin)
+    # A network has weights for every column, whether or not anything is in it.
+    titles = arrays.get("names", arrays.get("feature_names"))
+    said = ("columns", "'names' with the name of every column")
+    check_declared(arrays["shape"][1:], len(arrays["data"]), titles, origin, said)
     try:
         parts = (arrays["data"].astype(np.float32), arrays["indices"], arrays["indptr"])
         matrix = sp.csr_matrix(parts, shape=tuple(arrays["shape"].tolist()))

@@ -18,9 +18,11 @@ from typing import IO, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from graphham.errors import InputError
+from graphham.errors import InputError, ShortMemoryError
+from graphham.system.memory_limit import explain_short, is_short
 
 Raw: TypeAlias = "bytes | mmap.mmap"
 
@@ -35,6 +37,9 @@ _UNPACKED_FACTOR = 100
 _max_unpacked: ContextVar[int | None] = ContextVar("max_unpacked", default=None)
 
 _PIECE = 1 << 22
+# Rows of a Parquet file that are decoded at once, or fewer where their texts are long.
+_BATCH_ROWS = 1 << 18
+_BATCH_BYTES = 1 << 26
 _FORMATS = "CSV, TSV or whitespace text (also .gz), Parquet, npz or GraphML"
 
 
@@ -73,6 +78,12 @@ def unpack_limit(num_bytes: int) -> int:
     """Return how many bytes a packed file of some size may become."""
     said = _max_unpacked.get()
     return max(UNPACKED_FREE_BYTES, _UNPACKED_FACTOR * num_bytes) if said is None else said
+
+
+def check_unpacked(path: Path, num_bytes: int, size: int) -> None:
+    """Refuse a file whose content would take ``size`` bytes, if a file of its own may not."""
+    if size > unpack_limit(num_bytes):
+        raise _refuse_unpacked(path, num_bytes, size)
 
 
 def _refuse_unpacked(path: Path, num_bytes: int, size: int | None = None) -> InputError:
@@ -183,10 +194,94 @@ def _unpack_file(spill: SpillFolder | None) -> IO[bytes]:
 def read_parquet(path: Path, raw: Raw) -> pa.Table:
     """Read a Parquet file; a damaged one is an :class:`InputError`."""
     with refusing_damage(path):
-        table = pq.read_table(pa.BufferReader(pa.py_buffer(raw)))
-        # Parquet pages carry no checksum by default; names and texts may not even be UTF-8.
-        table.validate(full=True)
-        return table.rename_columns([str(name) for name in table.column_names])
+        schema = open_parquet_file(raw).schema_arrow
+        schema = pa.schema([pa.field(str(f.name), f.type) for f in schema])
+    pieces = [batch for batch, _ in parquet_batches(path, raw)]
+    with refusing_damage(path):
+        return pa.Table.from_batches(
+            [piece.rename_columns(schema.names) for piece in pieces], schema
+        )
+
+
+def open_parquet_file(raw: Raw) -> pq.ParquetFile:
+    """Open a Parquet file whose bytes are at hand."""
+    return pq.ParquetFile(pa.BufferReader(pa.py_buffer(raw)))
+
+
+def parquet_batches(
+    path: Path, raw: Raw, columns: list[str] | None = None
+) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """Yield the rows of a Parquet file in batches, and how many rows it has.
+
+    Equal values take next to no room in the file, so that a few kilobytes may stand for any number
+    of rows or for one long text again and again. What the file declares is compared with the limit
+    for packed files before it is decoded, a batch holds fewer rows where texts are long, and what
+    was decoded is counted.
+
+    Args:
+        path: The file, for messages.
+        raw: Its bytes.
+        columns: The columns wanted; all when not given.
+
+    Raises:
+        InputError: The file is damaged, or larger than packed files may become.
+    """
+    limit = unpack_limit(len(raw))
+    with refusing_damage(path):
+        opened = open_parquet_file(raw)
+        declared = _declared_bytes(opened, columns)
+        check_unpacked(path, len(raw), declared)
+        longest = _longest_text(opened, raw, columns)
+        rows = max(1, min(_BATCH_ROWS, _BATCH_BYTES // longest))
+        stream = opened.iter_batches(rows, columns=columns, use_threads=False)
+    done = 0
+    while True:
+        with refusing_damage(path):
+            batch = next(stream, None)
+            if batch is None:
+                return
+            # Pages carry no checksum by default, and texts may not even be UTF-8.
+            batch.validate(full=True)
+        done += batch.nbytes
+        if done > limit:
+            raise _refuse_unpacked(path, len(raw))
+        yield batch, opened.metadata.num_rows
+
+
+def _chunks(opened: pq.ParquetFile, columns: list[str] | None) -> Iterator[Any]:
+    about = opened.metadata
+    for group in range(about.num_row_groups):
+        for place in range(about.num_columns):
+            chunk = about.row_group(group).column(place)
+            name = chunk.path_in_schema
+            if columns is None or name in columns or name.split(".")[0] in columns:
+                yield group, chunk
+
+
+def _declared_bytes(opened: pq.ParquetFile, columns: list[str] | None) -> int:
+    """Return what the values of the file take at least once they are decoded."""
+    bits = {"BOOLEAN": 1, "INT32": 32, "FLOAT": 32, "INT96": 96}
+    chunks = _chunks(opened, columns)
+    total: int = sum(c.num_values * bits.get(c.physical_type, 64) for _, c in chunks)
+    return total // 8
+
+
+def _longest_text(opened: pq.ParquetFile, raw: Raw, columns: list[str] | None) -> int:
+    """Return the length of the longest text that a column names by number, at least 1."""
+    longest = 1
+    for group, chunk in _chunks(opened, columns):
+        name, size = chunk.path_in_schema, chunk.total_uncompressed_size
+        if chunk.physical_type != "BYTE_ARRAY" or size * _BATCH_ROWS <= _BATCH_BYTES:
+            continue
+        if "." in name or "DELTA_BYTE_ARRAY" in chunk.encodings:
+            longest = max(longest, size)  # nobody knows before it is decoded
+        elif chunk.has_dictionary_page:
+            file = pq.ParquetFile(pa.BufferReader(pa.py_buffer(raw)), read_dictionary=[name])
+            first = next(file.iter_batches(1, row_groups=[group], columns=[name]))
+            texts = first.column(0).dictionary if first.num_rows else ()
+            if len(texts):
+                longest = max(longest, pc.max(pc.binary_length(texts)).as_py() or 1)
+    return longest
 
 
 @contextlib.contextmanager
@@ -194,7 +289,13 @@ def refusing_damage(path: Path) -> Iterator[None]:
     """Turn what Arrow raises for a damaged Parquet file into an :class:`InputError`."""
     try:
         yield
+    except InputError:
+        raise
     except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
+        if is_short(error):  # a damaged file may ask for any amount
+            raise ShortMemoryError(
+                f"{path} cannot be read, or is damaged: {explain_short(error)}"
+            ) from None
         reason = str(error).splitlines()[0].rstrip(".")[:160]
         raise InputError(
             f"{path} is not a complete Parquet file, it may be cut short ({reason}); write it again"

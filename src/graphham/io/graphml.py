@@ -12,10 +12,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from graphham.errors import InputError
-from graphham.io.files import Raw
+from graphham.io.files import Raw, check_unpacked
 from graphham.io.weights import advice_for, is_usable
 
 _PIECE = 1 << 20
+_TOKEN_BYTES = 1 << 26
 _NUMERIC = {"int", "long", "float", "double", "boolean"}
 
 
@@ -45,6 +46,8 @@ class GraphmlContent:
     keys: dict[str, Key] = field(default_factory=dict)
     node_data: dict[str, dict[int, str]] = field(default_factory=dict)
     edge_data: dict[str, dict[int, str]] = field(default_factory=dict)
+    path: Path = Path()
+    num_bytes: int = 0
 
     def edge_numbers(self, name: str, origin: str) -> npt.NDArray[np.float64]:
         """Return a numeric edge attribute, one positive value per edge."""
@@ -73,6 +76,7 @@ class GraphmlContent:
 
     def node_table(self) -> pa.Table:
         """Return the node attributes as a table whose first column is ``id``."""
+        self._check_table_size()
         columns: dict[str, pa.Array] = {"id": pa.array(self.nodes, pa.large_string())}
         for code, key in self.keys.items():
             if key.domain not in ("node", "all") or key.name in columns:
@@ -82,6 +86,15 @@ class GraphmlContent:
             columns[key.name] = _typed(texts, key.kind)
         return pa.table(columns)
 
+    def _check_table_size(self) -> None:
+        """Refuse a table far larger than the file: every attribute has a cell for every node."""
+        cells = 0
+        for code, key in self.keys.items():
+            if key.domain in ("node", "all"):
+                absent = len(self.nodes) - len(self.node_data.get(code, {}))
+                cells += 8 * len(self.nodes) + absent * len(key.default or "")
+        check_unpacked(self.path, self.num_bytes, cells)
+
 
 def read_graphml(path: Path, raw: Raw) -> GraphmlContent:
     """Parse a GraphML file; entity declarations, which can explode or read files, are refused."""
@@ -89,6 +102,12 @@ def read_graphml(path: Path, raw: Raw) -> GraphmlContent:
     try:
         for start in range(0, len(raw), _PIECE):
             reader.parser.Parse(raw[start : start + _PIECE], False)
+            # What is not understood yet is looked at again with every piece.
+            if start - reader.parser.CurrentByteIndex > _TOKEN_BYTES:
+                raise InputError(
+                    f"{path} has a tag or a comment of more than {_TOKEN_BYTES >> 20} MiB; that is "
+                    f"no GraphML graph"
+                )
         reader.parser.Parse(b"", True)
     except expat.ExpatError as error:
         raise InputError(
@@ -105,6 +124,7 @@ def read_graphml(path: Path, raw: Raw) -> GraphmlContent:
     if not reader.seen_graph:
         raise InputError(f"{path} is XML but holds no GraphML graph; give a GraphML file")
     content = reader.content
+    content.path, content.num_bytes = path, len(raw)
     known = set(content.nodes)
     if len(known) < len(content.nodes):
         once: set[str] = set()

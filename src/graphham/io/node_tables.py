@@ -31,6 +31,9 @@ from graphham.io.text import TextTable
 _NUMBER = r"^[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|(?i:inf(?:inity)?))$"
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
 
+# Every column of text takes some kilobytes, however short its cells are.
+_MOST_COLUMNS = 100_000
+
 
 class NodeTable:
     """A table with one id column; the other columns are read when asked for.
@@ -96,6 +99,11 @@ class NodeTable:
         kept = list(positions)
         if not kept:
             return {}
+        if len(kept) > _MOST_COLUMNS:
+            raise InputError(
+                f"{self.origin} has {len(kept):,} columns to be read as numbers, and text may have "
+                f"{_MOST_COLUMNS:,}; write so wide a table as a sparse npz file"
+            )
         kinds = dict.fromkeys(kept, pa.float32())
         numbers = self._content.try_read(kinds, self._has_header, MISSING)
         if numbers is None:

@@ -10,22 +10,25 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from graphham.errors import InputError
 from graphham.graph.graph import fits_single
 from graphham.io.edge_streams import Batch, EdgeColumns, EdgeSource, NotIntegersError
 from graphham.io.encode import id_column
-from graphham.io.files import Raw, forget_pages, refusing_damage
+from graphham.io.files import (
+    Raw,
+    forget_pages,
+    open_parquet_file,
+    parquet_batches,
+    refusing_damage,
+)
 from graphham.io.weights import weights_of
-
-_BATCH_ROWS = 1 << 18
 
 
 def open_parquet(path: Path, raw: Raw, columns: EdgeColumns) -> EdgeSource:
     """Open a Parquet file, to be decoded a quarter of a million rows at a time."""
     with refusing_damage(path):
-        schema = _parquet(raw).schema_arrow
+        schema = open_parquet_file(raw).schema_arrow
         pa.array([str(name) for name in schema.names])  # a damaged name is not even text
     pieces = partial(_pieces, path, raw)
     return _source(schema, columns, str(path), pieces, len(raw))
@@ -94,27 +97,14 @@ def _is_numeric(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
-def _parquet(raw: Raw) -> pq.ParquetFile:
-    return pq.ParquetFile(pa.BufferReader(pa.py_buffer(raw)))
-
-
 def _pieces(path: Path, raw: Raw, chosen: list[int]) -> Iterator[tuple[pa.RecordBatch, int]]:
     """Yield some columns of a Parquet file batch by batch, and its number of rows."""
     with refusing_damage(path):
-        opened = _parquet(raw)
-        names = opened.schema_arrow.names
-        # Columns are asked for by name; where names repeat only their place tells them apart.
-        is_unique = len(set(names)) == len(names)
-        asked = [names[i] for i in chosen] if is_unique else None
-        stream = opened.iter_batches(_BATCH_ROWS, columns=asked, use_threads=False)
-    while True:
-        with refusing_damage(path):
-            batch = next(stream, None)
-            if batch is None:
-                return
-            # Pages carry no checksum by default, and texts may not even be UTF-8.
-            batch.validate(full=True)
-        yield batch.select(asked or chosen), opened.metadata.num_rows
+        names = open_parquet_file(raw).schema_arrow.names
+    # Columns are asked for by name; where names repeat only their place tells them apart.
+    asked = [names[i] for i in chosen] if len(set(names)) == len(names) else None
+    for batch, total in parquet_batches(path, raw, asked):
+        yield batch.select(asked or chosen), total
         forget_pages(raw)
 
 

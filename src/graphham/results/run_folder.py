@@ -30,6 +30,7 @@ from graphham.results.run_checks import RunChecks
 from graphham.results.unpacked_run import is_unpacked, unpack_run
 from graphham.system.atomic import write_json
 from graphham.system.checksums import is_intact, sealed
+from graphham.system.memory_limit import is_short
 from graphham.training import checkpoints
 
 if TYPE_CHECKING:
@@ -172,6 +173,8 @@ class Run:
         try:
             vectors: npt.NDArray[np.float32] = np.load(path, mmap_mode="r", allow_pickle=False)
         except (ValueError, OSError, EOFError) as error:
+            if is_short(error):
+                raise
             raise InputError(f"{path} is damaged ({error}); fit the run again") from error
         return vectors
 
@@ -407,4 +410,6 @@ def _read_parquet(path: Path) -> pa.Table:
             table.validate(full=True)
             return table
     except (pa.ArrowException, OSError) as error:
+        if is_short(error):
+            raise
         raise InputError(f"{path} is damaged ({error}); fit the run again") from error

@@ -22,13 +22,13 @@ _NO_LIMIT = 1 << 60
 _WORDS = re.compile(
     r"(?i)DefaultCPUAllocator|can't allocate memory|cannot allocate memory|out of memory"
     r"|unable to allocate|not enough memory|bad_alloc|malloc of size|can't start new thread"
-    r"|failed to launch worker thread"
+    r"|failed to launch worker thread|failed to map segment"
 )
 _BYTES = re.compile(r"(?i)allocate (\d+) bytes|malloc of size (\d+)")
 _UNITS = re.compile(r"(?i)allocate ([\d.]+) ([KMGTPE]?)i?B\b")
 ADVICE = (
-    "use --set train.batch=sampled, a smaller --dim, a store made by 'graphham ingest', or a "
-    "machine with more"
+    "free some or take a larger machine; a fit takes less with --set train.batch=sampled or a "
+    "smaller --dim, and a large file with 'graphham ingest --memory-gib'"
 )
 
 
