@@ -360,3 +360,42 @@ def test_thin_evidence_has_a_mark_and_a_list_of_its_own(tab: Tab, served: Runnin
         page.select_option("#color", color)
         tab.settle()
     tab.check()
+
+
+def test_names_on_the_map_are_coarse_far_out_and_never_overlap(
+    tab: Tab, served: RunningExplorer
+) -> None:
+    page = tab.open(served.address)
+    names = served.explorer.view.tree.names
+    shown = "Array.from(document.querySelectorAll('#mapnames span'), s => s.textContent)"
+    page.wait_for_function(f"{shown}.length > 0")
+    assert page.get_attribute("#mapnames", "data-level") == "2"
+    assert set(page.evaluate(shown)) <= {name[:34] for name in names[1]}
+    page.focus("#map")
+    for _ in range(4):
+        page.keyboard.press("+")
+        tab.settle()
+    page.wait_for_function("document.getElementById('mapnames').dataset.level === '1'")
+    boxes = page.evaluate(
+        """() => Array.from(document.querySelectorAll('#mapnames span'), s => {
+        const b = s.getBoundingClientRect(); return [b.left, b.top, b.right, b.bottom]; })"""
+    )
+    for i, a in enumerate(boxes):
+        for b in boxes[:i]:
+            assert a[0] >= b[2] or a[2] <= b[0] or a[1] >= b[3] or a[3] <= b[1]
+    page.click("#names")
+    tab.settle()
+    assert page.is_hidden("#mapnames")
+    assert "names=0" in page.url
+    tab.check()
+
+
+def test_search_finds_groups_by_name(tab: Tab, served: RunningExplorer) -> None:
+    page = tab.open(served.address)
+    tree = served.explorer.view.tree
+    page.fill("#search", tree.names[1][1])
+    page.wait_for_selector("#results [role=option]")
+    page.locator("#results [role=option]", has_text="group").first.click()
+    page.wait_for_function("Number(document.getElementById('map').dataset.selected) > 0")
+    assert int(page.get_attribute("#map", "data-selected")) == tree.sizes[1][1]
+    tab.check()
