@@ -241,6 +241,9 @@ def test_report_and_static_copy_work_from_files(tab: Tab, small_run: Path, tmp_p
     assert page.locator(".plot.drawn").count() == page.locator(".plot").count() >= 8
     for link in page.locator(".tiles a, a.src").all():
         assert page.locator(link.get_attribute("href")).count() == 1
+    assert page.is_hidden("#numbers")
+    page.locator(".tiles a").first.click()  # a tile leads to its row, folded away or not
+    page.wait_for_selector("#numbers", state="visible")
     numbers = page.inner_text("#n-hierarchy-nesting")
     assert f"{Run.open(small_run).summary['hierarchy']['nesting']:.6g}" in numbers
     assert "WebGL is not supported" not in page.inner_text("body")
