@@ -183,3 +183,36 @@ def _resolve(name: str) -> object:
         else:
             value = getattr(value, part)
     return value
+
+
+def test_every_feature_has_a_command_that_exists() -> None:
+    text = (DOCS / "features.md").read_text("utf-8")
+    rows = re.findall(r"^\| (.+?) \| ([YP]) \| (.+) \|$", text, re.MULTILINE)
+    assert len(rows) == 25
+    for name, mark, cell in rows:
+        assert re.findall(r"`[^`]+`", cell), name
+        assert mark == "Y" or ";" in cell or ":" in cell, f"{name} does not say what is missing"
+    assert "`graphham " in text
+
+
+def test_commands_and_options_named_in_the_pages_exist() -> None:
+    known = dict(docs_cli.commands())
+    lines = []
+    for page in [*PAGES, ROOT / "README.md"]:
+        text = page.read_text("utf-8")
+        lines += [(page.name, call) for call in re.findall(r"`(graphham [^`]+)`", text)]
+        for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL):
+            joined = block.replace("\\\n", " ").splitlines()
+            lines += [(page.name, line) for line in joined if line.startswith("graphham ")]
+    assert len(lines) > 80
+    for page_name, line in lines:
+        words = line.partition("#")[0].split()
+        path = next((p for p in (" ".join(words[:3]), " ".join(words[:2])) if p in known), None)
+        if path is None:
+            groups = {p.rpartition(" ")[0] for p in known}
+            assert " ".join(words[:2]) in groups or words[1].startswith("--") or words[1].isupper()
+            continue
+        options = {opt for param in known[path].params for opt in param.opts}
+        for word in words:
+            if word.startswith("--") and word != "--help":
+                assert word.partition("=")[0] in options, f"{page_name}: {line}"

@@ -241,6 +241,9 @@ def test_report_and_static_copy_work_from_files(tab: Tab, small_run: Path, tmp_p
     assert page.locator(".plot.drawn").count() == page.locator(".plot").count() >= 8
     for link in page.locator(".tiles a, a.src").all():
         assert page.locator(link.get_attribute("href")).count() == 1
+    assert page.is_hidden("#numbers")
+    page.locator(".tiles a").first.click()  # a tile leads to its row, folded away or not
+    page.wait_for_selector("#numbers", state="visible")
     numbers = page.inner_text("#n-hierarchy-nesting")
     assert f"{Run.open(small_run).summary['hierarchy']['nesting']:.6g}" in numbers
     assert "WebGL is not supported" not in page.inner_text("body")
@@ -359,4 +362,43 @@ def test_thin_evidence_has_a_mark_and_a_list_of_its_own(tab: Tab, served: Runnin
     for color in ("between", "evidence"):
         page.select_option("#color", color)
         tab.settle()
+    tab.check()
+
+
+def test_names_on_the_map_are_coarse_far_out_and_never_overlap(
+    tab: Tab, served: RunningExplorer
+) -> None:
+    page = tab.open(served.address)
+    names = served.explorer.view.tree.names
+    shown = "Array.from(document.querySelectorAll('#mapnames span'), s => s.textContent)"
+    page.wait_for_function(f"{shown}.length > 0")
+    assert page.get_attribute("#mapnames", "data-level") == "2"
+    assert set(page.evaluate(shown)) <= {name[:34] for name in names[1]}
+    page.focus("#map")
+    for _ in range(4):
+        page.keyboard.press("+")
+        tab.settle()
+    page.wait_for_function("document.getElementById('mapnames').dataset.level === '1'")
+    boxes = page.evaluate(
+        """() => Array.from(document.querySelectorAll('#mapnames span'), s => {
+        const b = s.getBoundingClientRect(); return [b.left, b.top, b.right, b.bottom]; })"""
+    )
+    for i, a in enumerate(boxes):
+        for b in boxes[:i]:
+            assert a[0] >= b[2] or a[2] <= b[0] or a[1] >= b[3] or a[3] <= b[1]
+    page.click("#names")
+    tab.settle()
+    assert page.is_hidden("#mapnames")
+    assert "names=0" in page.url
+    tab.check()
+
+
+def test_search_finds_groups_by_name(tab: Tab, served: RunningExplorer) -> None:
+    page = tab.open(served.address)
+    tree = served.explorer.view.tree
+    page.fill("#search", tree.names[1][1])
+    page.wait_for_selector("#results [role=option]")
+    page.locator("#results [role=option]", has_text="group").first.click()
+    page.wait_for_function("Number(document.getElementById('map').dataset.selected) > 0")
+    assert int(page.get_attribute("#map", "data-selected")) == tree.sizes[1][1]
     tab.check()

@@ -10,6 +10,7 @@ import pytest
 from graphham.cli import main
 from graphham.errors import InputError
 from graphham.report import RunView, write_report
+from graphham.report.html import report_page
 from tests.hostile import ATTACKS, write_hostile_run
 from tests.report.conftest import write_run
 
@@ -51,6 +52,20 @@ def test_hostile_text_never_becomes_markup(tmp_path: Path) -> None:
     assert "<img" not in texts
     assert "\u202e" not in page
     assert len(page) < 12e6
+
+
+def test_a_flow_is_drawn_only_where_levels_do_not_nest_exactly(tmp_path: Path) -> None:
+    nested = RunView.of(write_run(tmp_path / "a"))
+    assert nested.nests_exactly
+    page = report_page(nested)
+    assert 'data-figure="flow"' not in page
+    assert 'data-figure="levels"' not in page
+    assert 'class="fine"' in page
+    loose = RunView.of(write_run(tmp_path / "b", tree=False))
+    assert not loose.nests_exactly
+    assert 'data-figure="flow"' in report_page(loose)
+    single = RunView.of(write_run(tmp_path / "c", groups=(4,)))
+    assert "allgroups" not in report_page(single).partition("<body")[2]
 
 
 def test_renamed_groups_have_their_new_name_in_the_report(tmp_path: Path) -> None:

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from graphham.graph.graph import Graph, build_graph
 from graphham.graph.ids import NodeIds
 from graphham.results.describe import groups_table
 from graphham.results.hierarchy import Hierarchy
-from graphham.results.names import GroupFacts, clean, feature_word, label_name, name_tree
+from graphham.results.names import GroupFacts, label_name, name_tree
 from graphham.results.result import FitResult
 from tests.outputs import HOSTILE, make_graph, make_result
 
@@ -91,12 +92,7 @@ def test_titles_name_groups_where_features_have_no_words() -> None:
     assert names(result, graph)[1] == ["Graph neural", "Bayesian inference"]
 
 
-def test_tags_lose_their_facet_and_numbers_are_no_words() -> None:
-    assert feature_word("implemented-in::python") == "python"
-    assert feature_word("devel::lang:perl") == "perl"
-    assert feature_word("http://x") == "http://x"
-    assert [feature_word(w) for w in ("word_17", "f3", "12", "feature 4", "the")] == [""] * 5
-    assert clean("Case\nBased") == "Case Based"
+def test_names_shorten_tags_and_say_things_once() -> None:
     assert label_name(["Theory", "Case\nBased"]) == "Theory / Case Based [label]"
     words = [["implemented-in::python", "python3", "Python", "use::web", "django"], ["other"]]
     assert names(*planted(words, [0, 1]))[1][0] == "python / web / django"
@@ -164,7 +160,28 @@ def test_empty_groups_are_numbered_and_nobody_is_asked_about_them() -> None:
     tree = Hierarchy.from_groups([np.zeros(4, np.int32)], [3])
     asked = []
     found = name_tree(tree, [], [[["a"], [], []]], namer=lambda facts: asked.append(facts))
-    assert found == [["like a", "group 1-1", "group 1-2"]]
+    assert found == [["all nodes", "group 1-1", "group 1-2"]]
     assert len(asked) == 1
     kept = name_tree(tree, [], [[["a"], [], []]], namer=lambda f: "new", kept={(1, 0): "old"})
     assert kept[0][0] == "old"
+
+
+def test_words_of_ids_name_groups_where_nothing_else_does() -> None:
+    result, _ = planted([["a"], ["b"], ["c"]], [0, 0, 1], size=8)
+    areas = ["lib/io", "lib/web", "docs/man"]
+    result = replace(
+        result, ids=NodeIds([f"{areas[g]}_{i}.py" for i, g in enumerate(result.groups[0])])
+    )
+    edges = np.arange(23)
+    graph = build_graph(edges, edges + 1, 24, ids=result.ids)
+    fine, top = names(result, graph)
+    assert top[0].startswith("lib")
+    assert set(top[1].split(" / ")) == {"docs", "man"}
+    assert fine[:2] == ["io", "web"]
+
+
+def test_a_group_of_everything_says_so() -> None:
+    result, graph = planted([["perl"], ["java"]], [0, 0])
+    fine, top = names(result, graph)
+    assert top == ["all nodes"]
+    assert fine == ["perl", "java"]

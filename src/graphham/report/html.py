@@ -92,7 +92,8 @@ def report_page(view: RunView) -> str:
     drawn = {id_: figures.node_map(view, color) for id_, _, color in maps}
     if view.num_levels:
         drawn["tree"] = figures.group_tree(view)
-    if view.num_levels > 1:
+    if view.num_levels > 1 and not view.nests_exactly:
+        # Of levels that nest exactly both would show the tree again, and nothing else.
         drawn["flow"] = figures.merge_flow(view)
         drawn["levels"] = figures.level_heatmap(view)
     if view.label_names and view.num_levels:

@@ -179,6 +179,12 @@ class RunView:
         """``(num_nodes,)`` whether a node lies on a boundary."""
         return np.asarray(self.result.between >= self.boundary_bar)
 
+    @property
+    def nests_exactly(self) -> bool:
+        """Whether every fine group lies whole inside one coarse group."""
+        flows = [self.tree.flows(level, level + 1) for level in range(1, self.num_levels)]
+        return all(int((flow > 0).sum(axis=1).max(initial=0)) <= 1 for flow in flows)
+
     @cached_property
     def is_thin(self) -> npt.NDArray[np.bool_]:
         """``(num_nodes,)`` whether there is too little to say where a node belongs."""

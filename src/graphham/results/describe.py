@@ -13,15 +13,14 @@ import scipy.sparse as sp
 
 from graphham.errors import InputError
 from graphham.graph.graph import Graph, Labels
-from graphham.results.names import (
-    Namer,
+from graphham.results.name_words import (
+    IdTexts,
     Terms,
     feature_word,
-    label_name,
     member_matrix,
-    name_tree,
     title_terms,
 )
+from graphham.results.names import Namer, label_name, name_tree
 from graphham.results.result import FitResult
 from graphham.results.scores import contingency
 
@@ -145,6 +144,10 @@ def _terms(
         found.append(
             title_terms(graph.titles, result.groups, result.group_counts, with_words=not found)
         )
+    elif not found and result.ids.kind == "text":
+        # Ids of files, modules and people are often made of words.
+        texts = IdTexts(result.ids)
+        found.append(title_terms(texts, result.groups, result.group_counts, True, False))
     return found
 
 

@@ -132,6 +132,7 @@ export class Actions {
     if (has("group", "node", "layer", "color", "lasso", "attribute")) this.panel.draw();
     if (has("group", "lasso", "attribute", "sort", "node")) this.table.draw();
     if (has("group", "tab")) await this.hierarchy.draw();
+    if (has("names")) this.map.names.place();
     if (has("color")) await this.map.draw();
     else if (has("group", "node", "lasso", "attribute", "bar", "thin")) await this.map.refresh();
   }

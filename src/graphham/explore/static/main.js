@@ -62,6 +62,7 @@ function startControls(state, actions) {
   const thin = /** @type {HTMLInputElement} */ (byId("thin"));
   thin.checked = Boolean(state.values.thin);
   thin.addEventListener("change", () => state.set({ thin: thin.checked ? 1 : 0 }));
+  byId("names").addEventListener("click", () => state.set({ names: state.values.names ? 0 : 1 }));
   byId("barlist").addEventListener("click", () => actions.selectAttribute("between", state.values.bar));
   byId("thinlist").addEventListener("click", () => actions.selectAttribute("evidence", 0));
   byId("pan").addEventListener("click", () => actions.map.setMode("pan"));
@@ -85,6 +86,7 @@ function followState(model, state, actions) {
     if (mine !== turn) return; // the state has changed again meanwhile
     if (!state.values.color) state.values.color = model.usualColor;
     /** @type {HTMLInputElement} */ (byId("bar")).value = String(state.values.bar);
+    byId("names").setAttribute("aria-pressed", String(Boolean(state.values.names)));
     /** @type {HTMLInputElement} */ (byId("thin")).checked = Boolean(state.values.thin);
     /** @type {HTMLSelectElement} */ (byId("color")).value = state.values.color;
     await actions.follow(changed);
@@ -110,6 +112,8 @@ async function start() {
   byId("hierarchy").hidden = !overview.levels.length;
   document.documentElement.dataset.hierarchy = overview.levels.length ? "yes" : "no";
   for (const id of ["barlabel", "bar", "barnote"]) byId(id).hidden = !overview.firm;
+  byId("names").hidden = !overview.levels.length;
+  byId("names").setAttribute("aria-pressed", String(Boolean(state.values.names)));
   for (const id of ["thinlabel", "thinnote"]) byId(id).hidden = !model.hasEvidence;
   fillColors(model, state);
   actions.map = new MapView(model, state, actions);

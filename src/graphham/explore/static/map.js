@@ -2,6 +2,7 @@
 import { byId, oneLine, plotText, el, count, percent } from "./dom.js";
 import { mixColors } from "./figure_tools.js";
 import { Gestures } from "./gestures.js";
+import { MapNames } from "./map_names.js";
 
 // Boundary marks lie above the selected points, so they come later.
 const ROLES = ["selected", "boundary", "thin", "around", "node"];
@@ -28,6 +29,7 @@ export class MapView {
     for (let i = 0; i < x.length; i++) { least = Math.min(least, x[i]); most = Math.max(most, x[i]); }
     /** Width of the whole map in its own units. */
     this.extent = most > least ? most - least : 0;
+    this.names = new MapNames(this, model, state);
     this.work = Promise.resolve();
     /** @type {Promise<void> | null} */
     this.waiting = null;
@@ -99,6 +101,7 @@ export class MapView {
     await Plotly.react(this.root, [...below, ...base, ...overlays], layout, { responsive: false, displayModeBar: false, scrollZoom: false, doubleClick: false });
     if (!range) this.extent = this.root._fullLayout.xaxis.range[1] - this.root._fullLayout.xaxis.range[0];
     if (!this.listening) this.listen();
+    this.names.place();
   }
 
   // Plotly keeps the scale of both axes equal by widening one of them when the map changes its size,
@@ -111,6 +114,7 @@ export class MapView {
     this.isResizing = true; // the address keeps the window that was set
     await Plotly.relayout(this.root, { "xaxis.range": [range[0], range[1]], "yaxis.range": [range[2], range[3]] });
     this.isResizing = false;
+    this.names.place();
   }
 
   range() {
@@ -269,6 +273,8 @@ export class MapView {
     let hovered;
     new Gestures(this.root, () => this.mode === "pan", (x, y) => this.show(x, y), () => hovered !== undefined && this.actions.selectNode(hovered));
     this.root.addEventListener("dblclick", () => this.whole());
+    this.root.addEventListener("wheel", () => this.names.rest(), { passive: true });
+    this.root.addEventListener("pointermove", (event) => event.buttons && this.names.rest());
     // The notes below grow and shrink, and the map gives them room.
     let timer = 0;
     new ResizeObserver(() => {
@@ -311,6 +317,7 @@ export class MapView {
       const reset = event["xaxis.autorange"];
       const range = reset ? "" : [...xaxis.range, ...yaxis.range].map((v) => Number(v).toFixed(4)).join(",");
       this.state.set({ range });
+      this.names.place();
       if (!this.model.overview.isLarge) {
         if (this.pointSize !== this.drawnSize) this.draw();
         return;

@@ -51,8 +51,13 @@ export class Model {
   get hasFirm() { return Boolean(this.overview.firm); }
   /** Groups per level that are the shown group of at least one node: the one count of groups. */
   get groupsInUse() { return this.levels.map((groups) => groups.filter((g) => g.size > 0).length); }
+  /** The coarsest level that tells nodes apart: one group of everything does not. */
+  get topLevel() {
+    const told = this.groupsInUse.map((count, l) => (count > 1 ? l + 1 : 0));
+    return Math.max(...told) || this.levels.length;
+  }
   /** What the map is coloured by before anybody chooses. */
-  get usualColor() { return this.levels.length ? String(this.levels.length) : this.overview.labels.length ? "label" : "plain"; }
+  get usualColor() { return this.levels.length ? String(this.topLevel) : this.overview.labels.length ? "label" : "plain"; }
   /** The colour of a node wherever it is named: that of its fine group, its label, or grey. */
   swatch(info) {
     const one = this.group(1, info.groups[0]) || this.overview.labels[info.label];

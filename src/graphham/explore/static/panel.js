@@ -36,7 +36,7 @@ export class PanelView {
 
   start() {
     const { overview } = this.model;
-    const nesting = overview.nesting == null ? "" : ` The levels nest with a score of ${overview.nesting.toFixed(3)} (1: a perfect tree).`;
+    const nesting = overview.nesting == null || this.model.topLevel < overview.levels.length ? "" : ` The levels nest with a score of ${overview.nesting.toFixed(3)} (1: a perfect tree).`;
     const groups = overview.levels.length ? ` in ${this.model.groupsInUse.join(" fine and ")} ${overview.levels.length > 1 ? "coarse " : ""}groups` : "";
     return [
       el("h2", {}, "What you see"),

@@ -1,4 +1,4 @@
-// Search by id, title, label or feature.
+// Search by id, title, group, label or feature.
 import { byId, oneLine, el, count, showAlert } from "./dom.js";
 
 export class SearchView {
@@ -36,8 +36,16 @@ export class SearchView {
   show({ nodes, attributes }) {
     this.model.addInfo(nodes);
     const option = (children, run) => el("li", { role: "option", "aria-selected": "false", onclick: () => { this.close(); run(); } }, ...children);
+    const query = this.input.value.trim().toLowerCase();
+    const groups = this.model.levels.flatMap((of, l) => of.map((g, i) => ({ ...g, key: `${l + 1}-${i}` })))
+      .filter((g) => g.size > 0 && (g.name.toLowerCase().includes(query) || g.key === query)).sort((a, b) => b.size - a.size).slice(0, 6);
+    const named = groups.map((g) => option(["group ", el("b", {}, oneLine(g.name, 60)), el("small", {}, ` ${count(g.size)} nodes`)], () => this.actions.selectGroup(g.key)));
+    // Whoever types a whole id means that node.
+    const isId = nodes.id.length > 0 && nodes.id[0].toLowerCase() === query;
     const items = [
+      ...(isId ? [] : named),
       ...nodes.row.map((row, i) => option([el("b", {}, oneLine(nodes.id[i], 60)), nodes.title[i] ? el("small", {}, " " + oneLine(nodes.title[i], 80)) : ""], () => this.actions.selectNode(row))),
+      ...(isId ? named : []),
       ...attributes.map((a) => option([`${a.kind} `, el("b", {}, oneLine(a.name, 60)), el("small", {}, ` ${count(a.count)} nodes`)], () => this.actions.selectAttribute(a.kind, a.code))),
     ];
     this.list.replaceChildren(...(items.length ? items : [el("li", {}, "Nothing found")]));

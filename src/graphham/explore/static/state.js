@@ -1,6 +1,6 @@
 // The page's state, and the address that restores it.
 
-export const DEFAULTS = { color: "", tab: "tree", group: "", node: "", bar: 0, thin: 0, lasso: "", attribute: "", range: "", layer: 1, sort: "-between" };
+export const DEFAULTS = { color: "", tab: "tree", group: "", node: "", bar: 0, thin: 0, names: 1, lasso: "", attribute: "", range: "", layer: 1, sort: "-between" };
 
 /** Keeps the state, tells listeners what changed, and mirrors it in the address. */
 export class State {

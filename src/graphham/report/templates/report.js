@@ -116,3 +116,12 @@
   });
   document.documentElement.dataset.ready = "yes";
 })();
+
+// A tile leads to its row among the numbers, which are folded away; browsers differ in opening them.
+window.addEventListener("hashchange", () => {
+  const target = location.hash.length > 1 ? document.getElementById(decodeURIComponent(location.hash.slice(1))) : null;
+  const folded = target && target.closest("details:not([open])");
+  if (!folded) return;
+  folded.open = true;
+  target.scrollIntoView();
+});
