@@ -1,299 +1,296 @@
-"""The whole GraphHAM model on one page of plain torch, to be read from top to bottom.
+"""GraphHAM on one page of plain numpy and torch, to be read from top to bottom.
 
-    python examples/one_page.py [--epochs N] [--labels]   # Cora; with labels, a classifier too
+    python examples/one_page.py [--epochs N] [--labels-per-class L]     # Cora
 
-Every layer owns a few group vectors. A node's closeness to them is its membership of that level;
-while training, one noisy assignment is drawn from it. Messages are weighted by attention between
-nodes times attention between their groups. Each layer must predict the nodes that short random
-walks meet, seen through the target's group. Layer 1 has many fine groups, layer 2 few coarse ones;
-a penalty asks nodes that share a fine group to share a coarse one.
+1. *Groups are a model of the graph.* Every node has words and links. A group is a direction in the
+   space of words, and two groups have odds of being linked. Rounds of mean field ask, for every
+   node and group: do its words look like the group, do its links go where the group's links go, and
+   do both fit the coarser group above? Levels nest exactly: a coarse membership is a sum.
+2. *Groups weigh messages.* A network of two layers, one per level, averages neighbours; the weight
+   of a link is a softmax of node attention plus the odds of a link between the two ends' groups.
+3. *Groups teach.* Labels that are known are counted along the tree of groups; what the groups then
+   expect of a node without a label is what the network should say of it.
 
-This is the preset `paper` of the package: the literal model, whole graph at once. The penalty alone
-is met best by a single coarse group, and on Cora that is what level 2 becomes, here as there; what
-the default preset does about it is in docs/how-it-works.md, as are the equations E1-E16 in the
-margin; docs/ambiguities.md has A1-A18. Shapes: N nodes, E edges with self edges, F features (or the
-states below), K groups, M heads, d width of a layer, C classes. tests/examples/test_one_page.py
-holds outputs, losses and gradients to the package's, to 1e-9 relative in double precision.
+The package does the same for graphs of any size, finds the number of groups, averages several fits,
+drops features and links while training and reads memberships as mixtures; docs/how-it-works.md has
+all of it. tests/examples/test_one_page.py holds rounds, class table, attention, logits and losses
+of this page to those of the package. Shapes: N nodes, E links with both directions, d directions,
+K groups of a level, C classes.
 """
 
 import argparse
-from itertools import pairwise
 from typing import Any, NamedTuple
 
+import numpy as np
+import scipy.sparse as sp
 import torch
 import torch.nn.functional as F
-from sklearn.metrics import normalized_mutual_info_score
+from sklearn.cluster import KMeans
+from sklearn.metrics import adjusted_mutual_info_score
 from torch import Tensor, nn
 
 from graphham import load_dataset
 
-GROUPS = (17, 7)  # K of each level, fine to coarse; 7 is about the fourth root of N
-DIM, HEADS, SLOPE = 64, 1, 0.2  # width d of each layer, heads M, slope of LeakyReLU
-TAU_START, TAU_END = 1.0, 0.5  # temperature of the assignments, falling exponentially
-GAMMA, BETA, ETA = 1.0, 0.1, 1.0  # weights: must-link, cannot-link, classes
-LR, TABLE_LR, DECAY, DROPOUT, CLIP = 0.005, 0.1, 5e-4, 0.2, 5.0
+SCALE = 12.0  # nats of a perfect match of a node's words with a group
+WORTH = 64.0  # links of a hub are not independent: together they count as about so many
+LEAN = 0.1  # how much a fine table leans on the coarse one, in expected links
+DIRECTIONS, STEPS, ROUNDS, SURE = 64, 3, 15, 0.9
+DIM, SLOPE, SPREAD, HOME = 64, 0.2, 10, 0.1  # width of a layer; steps of spreading class scores
+LEANS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)  # how much a group's classes lean on its parent's
+LR, DECAY, DROPOUT, FEATURE_DROPOUT = 0.01, 5e-3, 0.7, 0.8
+TEACHER, CONTEXT, TEMPERATURE = 3.0, 1.0, 0.2
+Array = Any
 
 
-# ---- One layer: memberships, assignments, attention over nodes and over groups (E1-E9) ----------
-class LayerOutput(NamedTuple):
-    """What one layer computes."""
-
-    h: Tensor  # (N, d) new states, before the non-linearity
-    pi: Tensor  # (N, K) mean memberships
-    z: Tensor  # (N, K) relaxed assignments
-    alpha: Tensor  # (E, M) attention over neighbours by their states
-    lam: Tensor  # (E, M) attention over neighbours by their groups
-    weight: Tensor  # (E, M) what messages are multiplied with
+# ---- 1. Groups: a nested block model of links and words, by mean field ---------------------------
+def directions(words: sp.csr_matrix, count: int) -> tuple[sp.csr_matrix, Array]:
+    """Return unit rows of TF-IDF words, and the main directions of them, (words, d)."""
+    seen = np.bincount(words.indices, minlength=words.shape[1])
+    x = words.multiply(np.log((1 + words.shape[0]) / (1 + seen)) + 1).tocsr()
+    x = sp.diags(1 / np.maximum(np.sqrt(x.multiply(x).sum(1).A1), 1e-12)) @ x
+    return x.tocsr(), sp.linalg.svds(x, count, random_state=0)[2][::-1].T
 
 
+def unit(x: Array) -> Array:
+    """Return rows of length one."""
+    return x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)
+
+
+def smoothed(x: Array, A: sp.csr_matrix) -> Array:
+    """Average every node with its neighbours, a few steps far: where k-means starts."""
+    degrees = A.sum(1).A1 + 1
+    for _ in range(STEPS):
+        x = (A @ x + x) / degrees[:, None]
+    x = unit(x)
+    return unit(x - x.mean(0))
+
+
+def start(points: Array, groups: tuple[int, int], seed: int) -> tuple[Array, Array]:
+    """Cut points into coarse groups and these into fine ones: (N,) fine groups, (K1,) parents."""
+    coarse = KMeans(groups[1], n_init=4, random_state=seed).fit_predict(points)
+    share = groups[0] * np.bincount(coarse, minlength=groups[1]) / len(points)
+    pieces = np.maximum(1, share.round().astype(int))
+    while pieces.sum() != groups[0]:  # as many as were asked for
+        pieces[(pieces - share).argmin() if pieces.sum() < groups[0] else pieces.argmax()] += (
+            1 if pieces.sum() < groups[0] else -1
+        )
+    fine = np.zeros(len(points), dtype=int)
+    for group in range(groups[1]):
+        rows = np.flatnonzero(coarse == group)
+        inner = KMeans(pieces[group], n_init=2, random_state=seed).fit_predict(points[rows])
+        fine[rows] = pieces[:group].sum() + inner
+    return fine, np.repeat(np.arange(groups[1]), pieces)
+
+
+class Groups(NamedTuple):
+    """Two levels of groups, fine first."""
+
+    pi: list[Array]  # (N, K) memberships
+    tables: list[Array]  # (K, K) log odds of a link
+    parent: Array  # (K1,) coarse group of each fine one
+    bound: float  # what words, links and memberships are worth, in nats
+
+
+def fit_groups(x: Array, A: sp.csr_matrix, fine: Array, parent: Array) -> Groups:
+    """Alternate between what groups look like and who is in them."""
+    degrees = A.sum(1).A1
+    up = np.eye(parent.max() + 1)[parent]  # (K1, K2)
+    pi = np.full((len(x), len(parent)), (1 - SURE) / len(parent))
+    pi[np.arange(len(x)), fine] += SURE
+    trust = 1 / (1 + degrees / WORTH)  # rho_i
+    for _ in range(ROUNDS):
+        phi = [unit(pi.T @ x), unit(up.T @ (pi.T @ x))]  # a group points where its members do
+        seen = pi.T @ (A @ pi)  # links between groups, and how many degrees let expect
+        ends = pi.T @ degrees
+        expected = np.outer(ends, ends) / degrees.sum()
+        above = up.T @ seen @ up, up.T @ expected @ up
+        T2 = np.log((above[0] + 1) / (above[1] + 1))
+        prior = LEAN * expected * np.exp(T2[parent][:, parent])  # a fine table leans on the coarse
+        T1 = np.log((seen + prior + 1e-3) / ((1 + LEAN) * expected + 1e-3))
+        told = SCALE * (x @ phi[0].T + (x @ phi[1].T)[:, parent])  # what words say, both levels
+        heard = trust[:, None] * (A @ pi @ T1)  # what links say, through the table
+        old, pi = pi, softmax(told + heard)
+        if np.abs(pi - old).sum() / len(x) < 1e-3:
+            break
+    entropy = -(pi * np.log(pi + 1e-9)).sum()
+    gains = [(s * np.log((s + 1e-9) / (e + 1e-9))).sum() / 2 for s, e in ((seen, expected), above)]
+    bound = entropy + (pi * told).sum() + sum(gains)
+    return Groups([pi, pi @ up], [T1, T2], parent, float(bound))
+
+
+def softmax(logits: Array) -> Array:
+    """Return each row as probabilities."""
+    powers = np.exp(logits - logits.max(1, keepdims=True))
+    return powers / powers.sum(1, keepdims=True)
+
+
+# ---- 2. What groups say of classes: counts along the tree ---------------------------------------
+def class_table(groups: Groups, rows: Array, labels: Array, classes: int) -> Array:
+    """Return (K1, C) theta: shares of the classes, a group leaning on its parent."""
+    pi = [level[rows] for level in groups.pi]
+    y = np.eye(classes)[labels[rows]]
+
+    def table(n: list[Array], m: list[Array], lean: float) -> Array:
+        """Lean on the level above, from the whole graph down; n counts labels, m members."""
+        theta = ((n[1].sum(-2) + 1) / (m[1].sum(-1)[..., None] + classes))[..., None, :]
+        theta = (n[1] + lean * theta) / (m[1][..., None] + lean)
+        return (n[0] + lean * theta[..., groups.parent, :]) / (m[0][..., None] + lean)
+
+    n, m = [p.T @ y for p in pi], [p.sum(0) for p in pi]
+    others = [a - p[:, :, None] * y[:, None] for a, p in zip(n, pi, strict=True)]
+    members = [a - p for a, p in zip(m, pi, strict=True)]
+
+    def left_out(lean: float) -> float:
+        """Return the log likelihood of every label given all others."""
+        said = np.einsum("ik,ikc->ic", pi[0], table(others, members, lean))
+        return float((y * np.log(np.clip(said, 1e-9, 1 - 1e-9))).sum())
+
+    return table(n, m, max(LEANS, key=left_out))
+
+
+# ---- 3. The network: attention by states and by the odds of the groups --------------------------
 class Layer(nn.Module):
-    """Attention over a node's neighbours and over the groups they belong to."""
+    """Averages neighbours; links that fit the groups weigh more."""
 
-    def __init__(self, in_dim: int, dim: int, groups: int, heads: int) -> None:
+    def __init__(self, in_dim: int, dim: int, table: Array) -> None:
         super().__init__()
-        self.Phi = nn.Parameter(torch.randn(groups, in_dim) / in_dim**0.5)  # (K, F) group vectors
-        self.log_scale = nn.Parameter(torch.zeros(()))  # dot products of sparse rows are tiny: A13
-        W = nn.init.xavier_uniform_(torch.empty(in_dim, heads * dim))
-        self.W = nn.Parameter(W.view(in_dim, heads, dim))  # (F, M, d) a map for each head
-        self.a_left = nn.Parameter(0.1 * torch.randn(heads, dim))  # what the target brings
-        self.a_right = nn.Parameter(0.1 * torch.randn(heads, dim))  # what the neighbour brings
+        self.W = nn.Parameter(nn.init.xavier_uniform_(torch.empty(in_dim, dim)))
+        self.a = nn.Parameter(0.1 * torch.randn(2, dim))
+        self.T = nn.Parameter(torch.as_tensor(table, dtype=torch.float32))  # starts at the odds
+        self.R = nn.Parameter(0.1 * torch.randn(len(table), dim))  # contexts, seen from a group
 
-    def affinities(self, x: Tensor) -> Tensor:
-        """Compare every node with every group, (N, F) with (K, F): (N, K)."""
-        return x @ self.Phi.T * self.log_scale.exp()  # E1   u_ik = phi_k . h_i
+    def weights(self, p: Tensor, pi: Tensor, edges: Tensor) -> Tensor:
+        """Return (E,) how much each target listens to each of its neighbours."""
+        j, i = edges
+        node = F.leaky_relu((p @ self.a[0])[i] + (p @ self.a[1])[j], SLOPE)
+        group = ((pi @ self.T)[i] * pi[j]).sum(1)  # pi_i T pi_j: log odds of the link
+        scores = node + group
+        top = scores.new_full((len(p),), -torch.inf).scatter_reduce(0, i, scores.detach(), "amax")
+        powers = (scores - top[i]).exp()
+        return powers / scores.new_zeros(len(p)).index_add(0, i, powers)[i]
 
-    def forward(
-        self, x: Tensor, edges: Tensor, tau: float, noise: Tensor | None, dropout: float = 0.0
-    ) -> LayerOutput:
-        """Return new states; without (N, K) Gumbel noise z is the mean membership."""
-        j, i = edges  # (E,) neighbour and target of each edge; i itself is among its neighbours: A5
-        u = self.affinities(x)
-        pi = u.softmax(1)  # E2, E3   no Dirichlet draw: it changes nothing in distribution, A3
-        z = pi if noise is None else ((u.log_softmax(1) + noise) / tau).softmax(1)  # E4
-        # Groups look at the whole state; dropout only thins out the messages.
-        p = torch.einsum("nf,fmd->nmd", F.dropout(x, dropout), self.W)  # E5   (N, M, d)
-        psi = torch.einsum("kf,fmd->kmd", self.Phi, self.W)  # E5   (K, M, d)
-        left, right = (p * self.a_left).sum(2), (p * self.a_right).sum(2)  # (N, M)
-        alpha = neighbor_softmax(F.leaky_relu(left[i] + right[j], SLOPE), i, len(x))  # E6   (E, M)
-        # a . r_i = sum_k z_ik (a . psi_k): K numbers per head stand for the vectors r of E5.
-        left, right = z @ (psi * self.a_left).sum(2), z @ (psi * self.a_right).sum(2)  # (N, M)
-        lam = neighbor_softmax(F.leaky_relu(left[i] + right[j], SLOPE), i, len(x))  # E7   (E, M)
-        w = lam * alpha  # E8   (E, M)
-        w = w / neighbor_sum(w, i, len(x))[i]  # E8   each target's weights add up to 1: A5
-        h = neighbor_sum(w[:, :, None] * p[j], i, len(x)).mean(1)  # E9   (N, d) mean over heads
-        return LayerOutput(h, pi, z, alpha, lam, w)
+    def forward(self, x: Tensor, pi: Tensor, edges: Tensor) -> Tensor:
+        """Return (N, d) new states."""
+        p = x @ self.W
+        w = self.weights(p, pi, edges)
+        return torch.zeros_like(p).index_add(0, edges[1], w[:, None] * p[edges[0]])
 
 
-def neighbor_sum(values: Tensor, target: Tensor, count: int) -> Tensor:
-    """Add up edges that have the same target: (E, ...) to (N, ...)."""
-    return values.new_zeros(count, *values.shape[1:]).index_add(0, target, values)
+class Network(nn.Module):
+    """Two layers, and a classifier that reads states and memberships."""
 
-
-def neighbor_softmax(scores: Tensor, target: Tensor, count: int) -> Tensor:
-    """Return softmax over the edges of each target, (E, M)."""
-    top = scores.new_full((count, scores.shape[1]), -torch.inf)
-    place = target[:, None].expand_as(scores)
-    top = top.scatter_reduce(0, place, scores.detach(), "amax")  # cancels out, prevents overflow
-    powers = (scores - top[target]).exp()
-    return powers / neighbor_sum(powers, target, count)[target]
-
-
-# ---- The network: layers, context vectors, classifier ------------------------------------------
-class GraphHAM(nn.Module):
-    """Layers one after another, a table of context vectors for each, and a linear classifier."""
-
-    def __init__(
-        self, num_nodes: int, num_features: int, num_classes: int, groups: tuple[int, ...], dim: int
-    ) -> None:
+    def __init__(self, num_features: int, groups: Groups, classes: int) -> None:
         super().__init__()
-        self.groups, widths = groups, [num_features, *[dim] * (len(groups) - 1)]
-        layers = [Layer(width, dim, k, HEADS) for width, k in zip(widths, groups, strict=True)]
-        self.layers = nn.ModuleList(layers)
-        # Row j K + k is Q_{j,k}: node j as a context, seen from a target in group k (A2).
-        self.Q = nn.ParameterList(torch.randn(num_nodes * k, dim) / dim**0.5 for k in groups)
-        self.classifier = nn.Linear(dim * len(groups), num_classes)
+        widths = (num_features, DIM)
+        layers = [Layer(w, DIM, T) for w, T in zip(widths, groups.tables, strict=True)]
+        self.layers: Any = nn.ModuleList(layers)
+        self.pi = [torch.as_tensor(level, dtype=torch.float32) for level in groups.pi]
+        self.classifier = nn.Linear(2 * DIM, classes)
+        self.odds = nn.Parameter(torch.zeros(sum(map(len, groups.tables)), classes))
 
-    def forward(
-        self, x: Tensor, edges: Tensor, tau: float, noise: list[Tensor] | None, dropout: float
-    ) -> list[LayerOutput]:
-        """Return what every layer computes; inference is without noise and dropout."""
-        outputs: list[LayerOutput] = []
-        for level, layer in enumerate(self.layers):
-            drawn = None if noise is None else noise[level]
-            out = layer(x, edges, tau, drawn, dropout if level else 0.0)
-            if level + 1 < len(self.layers):
-                out = out._replace(h=F.elu(out.h))  # E9   the last layer is linear
-            outputs.append(out)
-            x = out.h
-        return outputs
+    def states(self, x: Tensor, edges: Tensor, dropout: float = 0.0) -> list[Tensor]:
+        """Return the states of both layers; the second is linear."""
+        first = F.elu(self.layers[0](x, self.pi[0], edges))
+        return [first, self.layers[1](F.dropout(first, dropout), self.pi[1], edges)]
 
-    def class_logits(self, outputs: list[LayerOutput], rows: Tensor, dropout: float) -> Tensor:
-        """Return (rows, C) logits from the states of all layers side by side."""
-        joined = F.dropout(torch.cat([out.h[rows] for out in outputs], dim=1), dropout)
-        return F.linear(joined, self.classifier.weight, self.classifier.bias)  # E15
+    def logits(self, states: list[Tensor], edges: Tensor, dropout: float = 0.0) -> Tensor:
+        """Return (N, C) class scores, spread along links as personalised PageRank would."""
+        joined = F.dropout(F.relu(torch.cat(states, 1)), dropout)
+        own = self.classifier(joined) + torch.cat(self.pi, 1) @ self.odds
+        j, i = edges
+        degree = torch.zeros(len(own)).index_add(0, i, torch.ones(len(i)))
+        spread: Tensor = own
+        for _ in range(SPREAD):
+            mean = torch.zeros_like(own).index_add(0, i, spread[j]) / degree[:, None]
+            spread = (1 - HOME) * mean + HOME * own
+        return spread
 
-    @torch.no_grad()
-    def start_groups(self, x: Tensor, edges: Tensor) -> None:
-        """Put group vectors where random nodes are, and give affinities unit spread (A13)."""
-        for level, layer in enumerate(self.layers):
-            assert isinstance(layer, Layer)
-            states = self(x, edges, 1.0, None, 0.0)[level - 1].h if level else x
-            chosen = states[torch.randperm(len(x))[: self.groups[level]]]
-            layer.Phi.copy_(chosen + 0.01 * chosen.std() * torch.randn_like(chosen))
-            layer.log_scale.copy_(-layer.affinities(states).std().log())
-
-
-# ---- What is minimised (E10-E16) ---------------------------------------------------------------
-def one_hot(z: Tensor) -> Tensor:
-    """Return the drawn groups as one-hot rows that pass gradients on to the relaxed ones."""
-    return F.one_hot(z.argmax(1), z.shape[1]) + z - z.detach()
-
-
-def context_scores(h: Tensor, z: Tensor, Q: Tensor, nodes: Tensor) -> Tensor:
-    """Score each one-hot assigned target with its contexts, (N, contexts) rows, -1 for none."""
-    group = z.argmax(1, keepdim=True)  # (N, 1) the TARGET's group
-    vectors = F.embedding(nodes.clamp_min(0) * z.shape[1] + group, Q)  # (N, contexts, d)
-    s = torch.einsum("nd,ncd->nc", h, vectors)  # E10   s_ij = h_i . Q_{j, group of i}
-    return (s * z.gather(1, group))[nodes >= 0]  # times 1, so that the gradient reaches z
-
-
-def violation(lower: Tensor, upper: Tensor) -> Tensor:
-    """Return the share of pairs together in (N, K) lower and apart in (N, K') upper groups."""
-    # Over pairs i != j: sum of (a_i . a_j) (1 - c_i . c_j), without ever listing the pairs.
-    own = (lower.square().sum(1) * (1 - upper.square().sum(1))).sum()  # i = j
-    mass = lower.sum(0).square().sum() - (lower.T @ upper).square().sum() - own  # E12
-    return mass / (len(lower) * (len(lower) - 1))
-
-
-def unsupervised_loss(
-    model: GraphHAM, outputs: list[LayerOutput], contexts: list[tuple[Tensor, Tensor]]
-) -> dict[str, Tensor]:
-    """Return the parts of the loss, each a mean; contexts are positives and negatives by layer."""
-    hard = [one_hot(out.z) for out in outputs]  # the decoder sees a single group per node: A3
-    context = nesting = outputs[0].h.new_zeros(())
-    for out, z, Q, pair in zip(outputs, hard, model.Q, contexts, strict=True):
-        true, false = (context_scores(out.h, z, Q, nodes) for nodes in pair)
-        context = context - F.logsigmoid(true).mean() - F.logsigmoid(-false).mean()  # E11
-    for lower, upper in pairwise(hard):
-        nesting = nesting + GAMMA * violation(lower.detach(), upper)  # E13   moves the upper level
-        nesting = nesting + BETA * violation(lower, upper.detach())  # E13   moves the lower level
-    return {"context": context, "nesting": nesting}  # E14   the loss is their sum
-
-
-def class_loss(logits: Tensor, labels: Tensor) -> Tensor:
-    """Return the weighted cross-entropy of (rows, C) logits and (rows,) class codes."""
-    return ETA * F.cross_entropy(logits, labels)  # E15, E16
-
-
-# ---- What a step looks at: edges, walks, negatives (A6) ----------------------------------------
-class Links(NamedTuple):
-    """The neighbours of every node, one list after another."""
-
-    start: Tensor  # (N,) where each node's list begins
-    degree: Tensor  # (N,)
-    neighbor: Tensor  # all lists; a link is in the lists of both its ends
-
-    def edges(self) -> Tensor:
-        """Return (2, E) neighbours and targets, self edges first."""
-        own = torch.arange(len(self.degree))
-        target = own.repeat_interleave(self.degree)
-        return torch.stack([torch.cat([own, self.neighbor]), torch.cat([own, target])])
-
-
-def draw_walks(links: Links, walks: int, steps: int) -> Tensor:
-    """Walk at random from every node: (N, walks, steps), -1 where a walk is at its start."""
-    start = torch.arange(len(links.degree))[:, None].expand(-1, walks)
-    here, met = start, []
-    for _ in range(steps):
-        place = links.start[here] + (torch.rand(here.shape) * links.degree[here]).long()
-        step = links.neighbor[place.clamp_max(len(links.neighbor) - 1)]
-        here = torch.where(links.degree[here] > 0, step, here)  # without links it stays
-        met.append(torch.where(here == start, -1, here))
-    return torch.stack(met, dim=2)
-
-
-def draw_negatives(links: Links, positives: Tensor) -> Tensor:
-    """Draw for each positive, (N, contexts), a node that is neither the target nor linked to it."""
-    count = len(links.degree)
-    j, i = links.edges()
-    target = torch.arange(count)[:, None].expand_as(positives)
-    drawn = torch.full_like(positives, -1)
-    for _ in range(20):  # then give up: the target may be linked to every other node
-        empty = (drawn < 0) & (positives >= 0)
-        tried = torch.randint(count, (int(empty.sum()),))
-        is_linked = torch.isin(target[empty] * count + tried, i * count + j)
-        drawn[empty] = torch.where(is_linked, -1, tried)
-    return drawn
-
-
-def draw_contexts(links: Links, walks: int, levels: int) -> list[tuple[Tensor, Tensor]]:
-    """Return the positives and negatives of each layer; layer l predicts nodes within l steps."""
-    met = draw_walks(links, walks, levels)
-    positives = [met[:, :, : level + 1].flatten(1) for level in range(levels)]
-    return [(nodes, draw_negatives(links, nodes)) for nodes in positives]
+    def context_loss(self, states: list[Tensor], left: Tensor, right: list[Tensor]) -> Tensor:
+        """Ask each anchor to pick the node its walk met among those all anchors met."""
+        total = states[0].new_zeros(())
+        for level, (h, met) in enumerate(zip(states, right, strict=True)):
+            own = h[left] * (1 + self.pi[level][left] @ self.layers[level].R)  # seen from its group
+            cosine = F.normalize(own, dim=1) @ F.normalize(h[met], dim=1).T
+            total = total + F.cross_entropy(cosine / TEMPERATURE, torch.arange(len(left)))
+        return total
 
 
 # ---- Training and reading ----------------------------------------------------------------------
 def train(
-    model: GraphHAM, x: Tensor, links: Links, labels: Tensor, rows: Tensor, epochs: int, walks: int
-) -> list[float]:
-    """Take one step over the whole graph per epoch; classes count at the training rows, if any."""
-    edges, losses = links.edges(), []
-    model.start_groups(x, edges)
-    named = [(name, p) for name, p in model.named_parameters() if not name.startswith("Q")]
-    decayed = [p for name, p in named if name.endswith(("W", "weight"))]
-    free = [p for name, p in named if not name.endswith(("W", "weight"))]
-    adam = torch.optim.Adam(free, LR)
+    net: Network, x: Tensor, A: sp.csr_matrix, taught: Tensor, labels: Tensor, rows: Tensor,
+    epochs: int,
+) -> list[float]:  # fmt: skip
+    """Take one step over the whole graph per epoch."""
+    edges, losses = edges_of(A), []
+    known = torch.zeros(len(x), dtype=torch.bool).index_fill(0, rows, True)
+    decayed = [net.layers[0].W, net.layers[1].W, net.classifier.weight]
+    adam = torch.optim.Adam([p for p in net.parameters() if all(p is not q for q in decayed)], LR)
     adam.add_param_group({"params": decayed, "weight_decay": DECAY})
-    adagrad = torch.optim.Adagrad(model.Q.parameters(), TABLE_LR)  # each row is met rarely
     for epoch in range(epochs):
-        tau = TAU_START * (TAU_END / TAU_START) ** (epoch / max(epochs - 1, 1))
-        noise = [-torch.empty(len(x), k).exponential_().log() for k in model.groups]  # Gumbel
-        outputs = model(x, edges, tau, noise, DROPOUT)
-        parts = unsupervised_loss(model, outputs, draw_contexts(links, walks, len(model.groups)))
-        if len(rows):
-            parts["class"] = class_loss(model.class_logits(outputs, rows, DROPOUT), labels[rows])
-        loss = torch.stack(list(parts.values())).sum()  # E14, E16
-        model.zero_grad()
+        left = torch.randperm(len(x))[:512]
+        left = left[torch.as_tensor(np.diff(A.indptr))[left] > 0]
+        once = step(A, left)
+        states = net.states(F.dropout(x, FEATURE_DROPOUT), edges, DROPOUT)
+        logits = net.logits(states, edges, DROPOUT)
+        loss = F.cross_entropy(logits[rows], labels[rows])
+        loss = loss + TEACHER * F.cross_entropy(logits[~known], taught[~known])
+        loss = loss + CONTEXT * net.context_loss(states, left, [once, step(A, once)])
+        adam.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        nn.utils.clip_grad_norm_(decayed + free, CLIP)
         adam.step()
-        adagrad.step()
         losses.append(loss.item())
-        if epoch % 10 == 0 or epoch + 1 == epochs:
-            each = ", ".join(f"{name} {part.item():.4f}" for name, part in parts.items())
-            print(f"epoch {epoch + 1:3d}  loss {losses[-1]:.4f} ({each})", flush=True)
+        if epoch % 20 == 0 or epoch + 1 == epochs:
+            print(f"epoch {epoch + 1:3d}  loss {losses[-1]:.4f}", flush=True)
     return losses
 
 
+def edges_of(A: sp.csr_matrix) -> Tensor:
+    """Return (2, E + N) neighbours and targets, a node being its own neighbour first."""
+    own = np.arange(A.shape[0])
+    target = np.repeat(own, np.diff(A.indptr))
+    return torch.as_tensor(np.stack([np.r_[own, A.indices], np.r_[own, target]]), dtype=torch.long)
+
+
+def step(A: sp.csr_matrix, here: Tensor) -> Tensor:
+    """Return a random neighbour of each node."""
+    first, degree = torch.as_tensor(A.indptr[:-1]), torch.as_tensor(np.diff(A.indptr))
+    place = first[here] + (torch.rand(len(here)) * degree[here]).long()
+    return torch.as_tensor(A.indices).long()[place]
+
+
 def main() -> None:
-    """Train on Cora and tell what the groups, and the classifier, have found."""
-    parser = argparse.ArgumentParser(description="GraphHAM on one page, trained on Cora.")
-    parser.add_argument("--epochs", type=int, default=100)
-    parser.add_argument("--walks", type=int, default=10, help="per node; the preset draws 50")
-    parser.add_argument("--labels", action="store_true", help="train a classifier jointly")
+    """Find the groups of Cora without labels, then learn classes from a few."""
+    parser = argparse.ArgumentParser(description="GraphHAM on one page, on Cora.")
+    parser.add_argument("--epochs", type=int, default=200)
+    parser.add_argument("--labels-per-class", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    torch.manual_seed(options.seed)
+    given = parser.parse_args()
+    torch.manual_seed(given.seed)
     graph: Any = load_dataset("cora")
-    x = F.normalize(torch.from_numpy(graph.features.toarray()), dim=1)  # (N, F)
-    bounds, neighbor = torch.tensor(graph.indptr), torch.tensor(graph.indices).long()
-    links = Links(bounds[:-1], bounds.diff(), neighbor)
-    labels = torch.tensor(graph.labels.codes).long()  # (N,)
-    seen = torch.tensor(graph.splits["train"] if options.labels else [], dtype=torch.long)
-    model = GraphHAM(len(x), x.shape[1], len(graph.labels.classes), GROUPS, DIM)
-    train(model, x, links, labels, seen, options.epochs, options.walks)
-    with torch.no_grad():  # no noise: z is the mean membership, a node's group its largest entry
-        outputs = model(x, links.edges(), 1.0, None, 0.0)
-        for level, out in enumerate(outputs, start=1):
-            group = out.pi.argmax(1)
-            used = int((group.bincount() >= 0.01 * len(x)).sum())
-            nmi = normalized_mutual_info_score(labels, group)
-            print(f"level {level}  {used} of {out.pi.shape[1]} groups in use, NMI {nmi:.3f}")
-        if options.labels:
-            test = torch.tensor(graph.splits["test"])
-            right = model.class_logits(outputs, test, 0.0).argmax(1) == labels[test]
-            print(f"accuracy {right.float().mean():.3f} on {len(test)} test nodes")
+    labels, classes = graph.labels.codes, len(graph.labels.classes)
+    A = graph.adjacency().astype(np.float64).tocsr()
+    words, basis = directions(sp.csr_matrix(graph.features, dtype=np.float64), DIRECTIONS)
+    x, sizes = unit(words @ basis), (4 * classes, classes)
+    starts = [start(points, sizes, given.seed) for points in (x, smoothed(words @ basis, A))]
+    fits = [fit_groups(x, A, *one) for one in starts]
+    groups = max(fits, key=lambda fit: fit.bound)
+    for number, pi in enumerate(groups.pi, 1):
+        agree = adjusted_mutual_info_score(labels, pi.argmax(1))
+        print(f"level {number}  {pi.shape[1]} groups, AMI with the classes {agree:.3f}")
+    draw = np.random.default_rng(given.seed)
+    each = [draw.permutation(np.flatnonzero(labels == c)) for c in range(classes)]
+    rows = np.concatenate([found[: given.labels_per_class] for found in each])
+    said = [fit.pi[0] @ class_table(fit, rows, labels, classes) for fit in fits]
+    taught, truth = torch.as_tensor(np.mean(said, 0)).float(), torch.as_tensor(labels).long()
+    net = Network(words.shape[1], groups, classes)
+    dense = torch.as_tensor(words.toarray(), dtype=torch.float32)
+    train(net, dense, A, taught, truth, torch.as_tensor(rows), given.epochs)
+    test = np.setdiff1d(np.arange(len(labels)), rows)
+    with torch.no_grad():
+        logits = net.logits(net.states(dense, edges_of(A)), edges_of(A))
+    for name, scores in (("groups alone", taught), ("network", logits)):
+        right = float((scores.argmax(1) == truth)[test].float().mean())
+        print(f"accuracy of the {name} {right:.3f} on {len(test)} nodes")
 
 
 if __name__ == "__main__":
