@@ -336,8 +336,8 @@ def test_a_fit_that_has_settled_stops_and_a_resumed_one_at_the_same_place(tmp_pa
     assert 10 <= stopped < 40
     last = [np.mean([r["loss"] for r in whole.history[a:b]]) for a, b in ((-10, -5), (-5, None))]
     assert last[0] - last[1] < 0.05 * last[0]
+    config = small_config(settings)
     with pytest.raises(KilledError):
-        config = small_config(settings)
         fit_to_run(GRAPH, config, tmp_path / "r", listener=Bomb(stopped - 2, KilledError()))
     run = fit_to_run(GRAPH, config, tmp_path / "r", resume=True)
     assert_same(run.result(), whole.result)
