@@ -46,6 +46,7 @@ def plain_gain(dense, codes, x):
         inside = sum(
             ((column[codes == k] - column[codes == k].mean()) ** 2).sum() for k in set(codes)
         )
+        inside = max(inside, 0.25 * (column**2).sum())
         part = n / 2 * math.log((column**2).sum() / inside) - (count - 1) / 2 * math.log(n)
         features += max(0.0, part)
     return saved - cost + features

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 import graphham as gh
 from graphham.config.settings import make_config
+from graphham.graph.graph import build_graph
 from graphham.graph.planted import planted_hierarchy
 from graphham.methods.fitting import fit_graph
 from graphham.training import structure
@@ -95,3 +96,20 @@ def test_given_groups_are_obeyed_and_searched_only_for_a_summary() -> None:
     assert plan.search.found is True
     assert plan.config.groups_from == "settings"
     assert plan_fit(PLANTED.graph, make_config({})).config.groups_from == "graph"
+
+
+@pytest.mark.parametrize("chance", [0.15, 0.3])
+def test_features_of_two_values_do_not_make_groups_by_themselves(chance: float) -> None:
+    """Each of nine yes-or-no features could be a group of its own; links and words say three."""
+    draw = np.random.default_rng(0)
+    codes = np.repeat(np.arange(3), 40)
+    inside = np.where(codes[:, None] == codes[None, :], chance, 0.01)
+    a, b = np.nonzero(np.triu(draw.random((120, 120)) < inside, 1))
+    x = draw.random((120, 9)) < 0.05
+    own = codes[:, None] == np.arange(9)[None, :] // 3
+    x |= own & (draw.random((120, 9)) < 0.8)
+    graph = build_graph(a, b, 120, features=x.astype(np.float32))
+    found = search_structure(graph, make_config({})).structure
+    assert found is not None
+    assert found.found
+    assert found.groups[0] in (3, 4)

@@ -83,8 +83,10 @@ def block_data(adjacency: sp.csr_matrix, x: Floats | None) -> BlockData:
 
 
 def rewired(data: BlockData, generator: np.random.Generator) -> BlockData:
-    """Return a copy with the same degrees whose links join random ends.
+    """Return a copy with the same degrees whose links join random ends, and with shuffled features.
 
+    Every feature is dealt out anew by itself: groups that features alone make are structure too,
+    and must not count as chance.
     Ends of links are shuffled; pairs drawn twice weigh twice, as the block model counts them, and
     loops trade their end with another link.
     """
@@ -103,7 +105,11 @@ def rewired(data: BlockData, generator: np.random.Generator) -> BlockData:
     half = sp.csr_matrix((weights, ends[:, kept]), shape=data.adjacency.shape)
     adjacency = (half + half.T).tocsr().astype(np.float32)
     degrees = np.asarray(adjacency.sum(1), dtype=np.float32).ravel()
-    return BlockData(adjacency, degrees, data.x, data.seen, data.squares)
+    rows = np.flatnonzero(data.seen)
+    x = data.x.copy()
+    for column in range(x.shape[1]):
+        x[rows, column] = x[generator.permutation(rows), column]
+    return BlockData(adjacency, degrees, x, data.seen, data.squares)
 
 
 def in_one_group(codes: Codes) -> FewGroups:

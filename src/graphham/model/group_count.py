@@ -107,7 +107,7 @@ def find_structure(
     if fits and fits[0].gain > best.gain:
         best, fits[0] = fits[0], best
     copy = rewired(data, numpy_generator(derive_key(seed, "rewired")))
-    kinds: dict[str, Floats | None] = {} if n > LARGE else {"features": data.x}
+    kinds: dict[str, Floats | None] = {} if n > LARGE else {"features": copy.x}
     chance = GroupSearch(copy, kinds, most, derive_key(seed, "chance")).best(splits=0).gain
     return _describe(data, best, [fit.codes for fit in fits], chance)
 
