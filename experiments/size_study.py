@@ -40,7 +40,7 @@ NODES = 100_000
 FAMILIES = {"words": 960, "weak-words": 240}  # size of the vocabulary, shared out over 48 groups
 SHARES = (0.5, 0.33, 0.17)
 TARGETS = {"cpu": "<= 50", "gib": "<= 1.2"}
-RESOLUTIONS = (0.3, 0.6, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 45.0, 60.0)
+RESOLUTIONS = (0.5, 0.75, 1.0, 1.15, 1.3, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 6.0, 8.0)
 _LABELS, _TESTED = 2000, 20_000
 
 
