@@ -50,7 +50,7 @@ CASES = {
     "constant words": (table(sp.csr_matrix(np.ones((180, 3), np.float32))), {}),
     "no word at all": (table(sp.csr_matrix((180, 7), dtype=np.float32)), {}),
     "huge and tiny values": (
-        table((RNG.normal(size=(180, 4)) * [1e-30, 1e-5, 1e5, 1e18]).astype(np.float32)),
+        table((RNG.normal(size=(180, 4)) * [1e-30, 1e-5, 1e5, 1e17]).astype(np.float32)),
         {},
     ),
     "no features": (without_features(GRAPH), {}),

@@ -179,3 +179,16 @@ def test_moving_inputs_keeps_values():
     inputs = NodeInputs(torch.ones(3, 2), torch.zeros(3, 1)).to("cpu")
     assert (inputs.num_features, len(inputs.rows(None))) == (2, 3)
     assert isinstance(inputs.rows(None), FeatureRows)
+
+
+@pytest.mark.parametrize("x", [np.ones((180, 3), np.float32), sp.csr_matrix((180, 7), dtype="f4")])
+def test_features_that_say_nothing_give_way_to_structure(x):
+    features, inputs, lead = fitted(with_features(GRAPH, x), directions=4)
+    expected = fitted(without_features(GRAPH), directions=4)
+    assert features.is_structural
+    np.testing.assert_array_equal(dense(inputs.features), dense(expected[1].features))
+    np.testing.assert_array_equal(lead, expected[2])
+    again = FeatureMap.from_state(features.state(), features.scaling)
+    np.testing.assert_array_equal(
+        dense(again.apply(with_features(GRAPH, x)).features), dense(inputs.features)
+    )

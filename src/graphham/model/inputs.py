@@ -251,6 +251,11 @@ def fit_inputs(
             scale = _idf(sp.csr_matrix(x))
         scaled = _scale_dense(x, scaling, shift, scale)
         features = torch.from_numpy(scaled)
+    if access.is_whole and not isinstance(features, MappedFeatures) and _says_nothing(scaled):
+        # Columns without a difference, or rows without a word: only links tell nodes apart.
+        structural = structural_features(graph, config.structural_dim, seed)
+        features, scaled, scaling = torch.from_numpy(structural), structural, "none"
+        shift, scale = empty, empty
     lead = np.zeros((features.shape[1], 0), dtype=np.float32)
     if directions:
         if isinstance(features, MappedFeatures):
@@ -288,6 +293,11 @@ def suitable_scaling(graph: Graph) -> Scaling:
         return "tfidf" if counts else "row"
     # A dense table of mostly zero counts is a bag of words written out.
     return "tfidf" if counts and float((sample == 0).mean()) > 0.8 else "standard"
+
+
+def _says_nothing(scaled: Any) -> bool:
+    """Whether all scaled features are zero."""
+    return not (scaled.data if sp.issparse(scaled) else scaled).any()
 
 
 def _stays_mapped(features: Any) -> bool:
