@@ -274,7 +274,8 @@ def refuse_alike(vectors: npt.NDArray[Any], rates: Mapping[str, tuple[float, flo
     Raises:
         DivergedError: All vectors are the same.
     """
-    if len(vectors) < 2:
+    # Two linked nodes are alike, and what was never trained cannot have strayed.
+    if len(vectors) < 3 or not rates:
         return
     for start in range(0, len(vectors), _CHUNK):
         part = vectors[start : start + _CHUNK]
