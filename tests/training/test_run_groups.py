@@ -33,8 +33,9 @@ def test_the_planted_tree_is_found_and_the_map_is_of_the_chosen_fit():
     assert nmi(truth, groups.map.known.argmax(1)) > 0.9
     assert groups.map.groups == config.groups
     assert groups.map.graph == GRAPH.fingerprint()
-    assert len(groups.fits) == 5  # two kinds of start, two seeds, and the best under a better tree
-    assert groups.fits[-1].memberships is groups.map.known
+    # Two kinds of start, two seeds, and perhaps the best of them under a better tree.
+    assert len(groups.fits) in (4, 5)
+    assert any(fit.memberships is groups.map.known for fit in groups.fits)
     again, _ = fitted()
     np.testing.assert_array_equal(again.map.known, groups.map.known)
     other, _ = fitted(seed=1)
@@ -69,9 +70,10 @@ def test_groups_that_a_search_found_are_one_more_start():
 
     found = {"groups_from": "graph"}
     fits = [fitted(search=Search(), groups=groups, **found)[0].fits for groups in ((6, 2), (5, 2))]
-    assert [len(one) for one in fits] == [6, 5]
+    assert len(fits[0]) - len(fitted(groups=(6, 2))[0].fits) == 1
+    assert len(fits[1]) == len(fitted(groups=(5, 2))[0].fits)
     # Where the number was given nothing but the settings decides.
-    assert len(fitted(search=Search(), groups=(6, 2))[0].fits) == 5
+    assert len(fitted(search=Search(), groups=(6, 2))[0].fits) == len(fits[0]) - 1
     np.testing.assert_array_equal(fits[0][4].model.parents[0], TREE[0])
 
 

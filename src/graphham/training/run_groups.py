@@ -34,7 +34,7 @@ class FittedGroups:
     Args:
         map: From nodes to memberships.
         inputs: What the fits looked at.
-        fits: The fits of all starts, then the one with the highest bound under a better tree.
+        fits: The fits of all starts, then the best one under a better tree, if any.
         key: What further fits draw from.
     """
 
@@ -89,8 +89,10 @@ def fit_run_groups(
     best = max(fits, key=lambda fit: fit.bound)
     is_found = given is not None and best is fits[-1]
     if not is_found and graph.num_nodes <= _MANY_NODES:
-        best = _with_better_tree(best, seen, config)
-        fits.append(best)
+        better = _with_better_tree(best, seen, config)
+        if better is not best:
+            best = better
+            fits.append(best)
     there = GroupMap(basis, seen.scale, best.model, best.memberships, graph.fingerprint())
     if ranks.count > 1:
         # Machines may round differently, and k-means makes other groups of the last digit.
@@ -103,8 +105,8 @@ def _with_better_tree(best: BlockFit, seen: GroupInputs, config: ResolvedConfig)
     """Return a fit with the tree above its finest groups joined anew.
 
     Mean field moves nodes, never a group to another parent: coarse groups would stay where k-means
-    cut them. Of two trees joined from the fitted groups the one is kept whose upper levels say more
-    of links and of features, each in units of the better one.
+    cut them. Of that tree and two joined from the fitted groups the one is kept whose upper levels
+    say most of links and of features, each in units of the best one.
     """
     ablation = _ablation(config)
     if len(config.groups) == 1 or config.groups[0] > _MOST_JOINED or not all(ablation.values()):
@@ -117,7 +119,7 @@ def _with_better_tree(best: BlockFit, seen: GroupInputs, config: ResolvedConfig)
     if arriving is not None:
         between = between + between.T
     trees = trees_above(codes, between, seen.own, config.groups)
-    fits = [seen.fit(codes, tree, **ablation) for tree in trees]
+    fits = [best, *(seen.fit(codes, tree, **ablation) for tree in trees)]
     links = np.array([sum(fit.link_gain[1:]) for fit in fits])
     features = np.array([_feature_gain(fit, seen.own) for fit in fits])
     worth = links / max(links.max(), 1e-12) + features / max(features.max(), 1e-12)
