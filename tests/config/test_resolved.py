@@ -62,3 +62,11 @@ def test_a_bad_value_of_a_run_is_refused_as_any_setting_is():
     values["train"]["dropout"] = 1.5
     with pytest.raises(InputError, match=r"train\.dropout cannot be 1\.5"):
         read_resolved(values)
+
+
+def test_a_run_from_before_a_setting_existed_is_read() -> None:
+    values = resolve(make_config({"task": "classify"}), FACTS).to_dict()
+    del values["inputs"]["link_rows"], values["train"]["settle"]
+    config = read_resolved(values)
+    assert config.inputs.link_rows is False
+    assert config.train.settle == 0.0

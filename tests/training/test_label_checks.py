@@ -94,3 +94,9 @@ def test_labels_that_links_know_nothing_of_do_not_make_inputs_of_them() -> None:
     codes = np.random.default_rng(0).permutation(graph.labels.codes).astype(np.int32)
     mixed = replace(graph, labels=Labels(graph.labels.classes, codes=codes))
     assert not plan_fit(mixed, make_config({"task": "classify"})).config.inputs.link_rows
+
+
+def test_a_table_left_on_disk_gets_no_columns_of_links(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, _ = planted_graph("copied", 11)
+    monkeypatch.setattr("graphham.model.inputs.KEPT_BYTES", 1000)
+    assert not plan_fit(graph, make_config({"task": "classify"})).config.inputs.link_rows

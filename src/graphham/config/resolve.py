@@ -196,7 +196,7 @@ def explain_resolved(settings: RunConfig, facts: GraphFacts) -> tuple[str, ...]:
     if is_classify and settings.model.residual is None and facts.own_features_help:
         notes.append("own features help the validation labels: residual paths are on")
     if settings.inputs.link_rows is None and facts.neighbors_tell:
-        notes.append("who the neighbours are helps the validation labels: links are inputs too")
+        notes.append("who the neighbours are tells more than what they are like: links are inputs")
     if not facts.num_features:
         notes.append("the graph has no features; structural ones are made from its links")
     return tuple(notes)

@@ -23,6 +23,12 @@ Scaling = Literal["none", "row", "tfidf", "standard"]
 # Share of equal labels among linked nodes (with its error) from which neighbours are trusted.
 _AGREEMENT = 0.6
 
+# What runs did that were written before these settings existed.
+_BEFORE: dict[str, dict[str, Any]] = {
+    "inputs": {"link_rows": False},
+    "train": {"settle": 0.0, "epoch_steps": 0},
+}
+
 
 @dataclass(frozen=True)
 class GraphFacts:
@@ -42,8 +48,8 @@ class GraphFacts:
         agreement_error: Standard error of that share.
         own_features_help: Whether a node's own features beside its neighbours' predict the
             validation labels better.
-        neighbors_tell: Whether who a node's neighbours are predicts the validation labels better
-            than what they are like.
+        neighbors_tell: Whether who a node's neighbours are predicts labels better than what they
+            are like, or is all that is known.
         is_directed: Whether links have a direction.
         found_groups: Groups per level that the graph itself suggests; ``None`` where nobody looked.
         free_memory: Bytes that this process can still take; ``None`` where nobody says.
@@ -128,9 +134,11 @@ def read_resolved(values: Mapping[str, Any]) -> ResolvedConfig:
     Raises:
         InputError: A setting is unknown, has a bad value or is still open.
     """
-    settings = make_config(values)
+    dumped = make_config(values).model_dump()
+    for section, older in _BEFORE.items():
+        dumped[section] |= {k: v for k, v in older.items() if dumped[section][k] is None}
     try:
-        return ResolvedConfig.model_validate(settings.model_dump())
+        return ResolvedConfig.model_validate(dumped)
     except ValidationError as error:
         name = ".".join(str(part) for part in error.errors()[0]["loc"])
         raise InputError(

@@ -42,7 +42,7 @@ class InputConfig(_Section):
     link_rows: bool | None = Field(
         None,
         description="a node's links as further inputs, one column per node, so that who the "
-        "neighbours are can matter; when absent classify asks the validation labels, embed and "
+        "neighbours are can matter; when absent classify asks the training labels, embed and "
         "split stores go without",
     )
     structural_dim: int = Field(

@@ -171,7 +171,7 @@ class FeatureMap:
             )
         if sp.issparse(graph.features):
             return SparseMatrix.from_scipy(_scale_sparse(graph.features, self.scaling, self.scale))
-        if _stays_mapped(graph.features):
+        if stays_mapped(graph.features):
             return _mapped(graph.features, self.scaling, self.shift, self.scale)
         x = np.asarray(graph.features, dtype=np.float32)
         return torch.from_numpy(_scale_dense(x, self.scaling, self.shift, self.scale))
@@ -234,7 +234,7 @@ def fit_inputs(
         scale = _idf(graph.features) if scaling == "tfidf" else np.ones(graph.num_features, "f4")
         scaled = _scale_sparse(graph.features, scaling, scale)
         features = SparseMatrix.from_scipy(scaled)
-    elif not access.is_whole or _stays_mapped(graph.features):
+    elif not access.is_whole or stays_mapped(graph.features):
         shift, scale = np.zeros(graph.num_features, "f4"), np.ones(graph.num_features, "f4")
         if scaling == "standard":
             shift, scale = _reciprocal(*access.column_moments())
@@ -300,9 +300,11 @@ def _says_nothing(scaled: Any) -> bool:
     return not (scaled.data if sp.issparse(scaled) else scaled).any()
 
 
-def _stays_mapped(features: Any) -> bool:
+def stays_mapped(features: Any) -> bool:
     """Whether a dense table is too large to be scaled once and kept."""
-    return not sp.issparse(features) and 4 * features.size > KEPT_BYTES
+    if features is None or sp.issparse(features):
+        return False
+    return bool(4 * features.size > KEPT_BYTES)
 
 
 def _mapped(features: Any, scaling: Scaling, shift: Floats, scale: Floats) -> MappedFeatures:

@@ -18,7 +18,7 @@ from graphham.config.settings import InputConfig
 from graphham.graph.graph import Graph
 from graphham.graph.neighborhoods import Block
 from graphham.kernels import mean_aggregate
-from graphham.model.inputs import fit_inputs
+from graphham.model.inputs import fit_inputs, stays_mapped
 from graphham.model.link_columns import link_rows
 from graphham.parallel.graph_access import graph_access
 from graphham.sampling.keys import derive_key, numpy_generator
@@ -64,7 +64,7 @@ def neighbors_tell(graph: Graph, config: InputConfig, truth: Truth, seed: int) -
         seed: The run's seed.
     """
     is_small = graph_access(graph).is_whole and graph.num_nodes <= _MOST_ROWS
-    if not is_small:
+    if not is_small or stays_mapped(graph.features):
         return False
     if graph.features is None:
         return True  # there is nothing else to tell nodes apart by
