@@ -281,13 +281,11 @@ def _judge_fault(
         print(name, number, "left", left, said, file=sys.stderr)
     begun = (out.with_name(f"{out.name}.partial") / "config.toml").is_file()
     again, said = _quietly([*arguments, str(out), *(["--resume"] if begun else [])])
-    if again != 0 and name == "fit" and "is finished" in said:
-        # The last rename failed and the next command made up for it: the run must be whole.
-        Run.open(out, verify=True).result()
-        counts["finished by the next command"] += 1
-    elif again != 0:
+    if again != 0:
         counts["lost"] += 1
         print(name, number, "cannot be repeated:", said, file=sys.stderr)
+    elif name == "fit":
+        Run.open(out, verify=True).result()
 
 
 def torn(work: Path, done: int, rng: random.Random, counts: Counter[str]) -> int:
