@@ -16,6 +16,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 import errno
+import fcntl
+import functools
 import gzip
 import http.client
 import io
@@ -27,6 +29,7 @@ import platform
 import random
 import resource
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -464,7 +467,8 @@ def training(work: Path, done: int, rng: random.Random, counts: Counter[str]) ->
     """Train on a large graph, stop by a kill, go on the next time; memory must stay flat."""
     nodes = NODES[_mode[0]]
     kept = Path(tempfile.gettempdir()) / "graphham-reliability-training"
-    seconds = min(300, TARGETS[_mode[0]]["training"] - done)
+    # One process for the whole of it: what leaks slowly shows only in a long life.
+    seconds = TARGETS[_mode[0]]["training"] - done
     return long_training(work, counts, nodes, seconds, kept if nodes > 100_000 else None)
 
 
@@ -546,6 +550,42 @@ def table(records: dict[str, Any], targets: dict[str, int] | None = None) -> tup
     return "\n".join(lines), is_clean
 
 
+def _kept(results: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(results.read_text()) if results.is_file() else {}
+    return found
+
+
+def _save(results: Path, mode: str, name: str, record: dict[str, Any]) -> None:
+    """Write the record of one suite; another process may be writing that of another."""
+    with results.with_name(f".{results.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        kept = _kept(results)
+        kept.setdefault(mode, {})[name] = record
+        write_json(results, kept)
+
+
+def _note_origin(record: dict[str, Any]) -> None:
+    """Say in a record which code was measured; a suite that goes on may have seen several.
+
+    A commit can be lost when a branch is moved; the name of the source's tree stays.
+    """
+
+    def ask(*arguments: str) -> str:
+        command = ["git", *arguments]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        return done.stdout.strip()
+
+    commit = ask("rev-parse", "--short=12", "HEAD") or "unknown"
+    source = ask("rev-parse", "--short=12", "HEAD:src/graphham")
+    if ask("status", "--porcelain", "src"):
+        commit, source = f"{commit} and changes", f"{source} and changes"
+    origin = {"commit": commit, "source": source}
+    origins = record.setdefault("measured on", [])
+    if origin not in origins:
+        origins.append(origin)
+    record.update(python=platform.python_version(), system=platform.system())
+
+
 def run(arguments: list[str] | None = None) -> int:
     """Run what is asked for and print the table; the exit code is 1 if a row is not clean."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -555,8 +595,7 @@ def run(arguments: list[str] | None = None) -> int:
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--minutes", type=float, default=math.inf, help="stop begun suites then")
     asked = parser.parse_args(arguments)
-    kept = json.loads(asked.results.read_text()) if asked.results.is_file() else {}
-    records = kept.setdefault(asked.mode, {})
+    records = _kept(asked.results).get(asked.mode, {})
     _mode[0] = asked.mode
     deadline = time.monotonic() + 60 * asked.minutes
     for name in asked.suite or SUITES:
@@ -565,9 +604,10 @@ def run(arguments: list[str] | None = None) -> int:
         if record.get("done", 0) >= target or time.monotonic() >= deadline:
             continue
         records[name] = record
-        run_suite(name, target, record, lambda: write_json(asked.results, kept), deadline)
-        record["python"], record["system"] = platform.python_version(), platform.system()
-        write_json(asked.results, kept)
+        _note_origin(record)
+        save = functools.partial(_save, asked.results, asked.mode, name, record)
+        run_suite(name, target, record, save, deadline)
+    records = _kept(asked.results).get(asked.mode, {})
     text, is_clean = table(records, TARGETS[asked.mode])
     print(text)
     return 0 if is_clean else 1

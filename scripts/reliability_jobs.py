@@ -201,7 +201,7 @@ def long_training(
     end = None
     before = _lines(log)
     while job.poll() is None and (end is None or time.monotonic() < end):
-        time.sleep(0.5)
+        time.sleep(0.5 if seconds < 600 else 5)
         if end is None and _lines(log) > before + 1:  # reading and planning are no training
             end = time.monotonic() + seconds
         if end is not None:
@@ -213,6 +213,8 @@ def long_training(
     job.send_signal(signal.SIGKILL)
     job.communicate()
     counts["epochs"] += max(0, _lines(log) - before)
+    for minute, size in enumerate(sizes[:: max(1, len(sizes) // 12)]):
+        counts[f"MiB after {minute}/12"] = size >> 10
     part = max(1, len(sizes) // 4)
     growth = int(np.median(sizes[-part:]) - np.median(sizes[part : 2 * part])) if sizes else 0
     counts["growth KiB"] = max(counts["growth KiB"], growth)
