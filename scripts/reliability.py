@@ -18,9 +18,7 @@ import contextlib
 import errno
 import fcntl
 import functools
-import gzip
 import http.client
-import io
 import json
 import math
 import os
@@ -45,10 +43,10 @@ sys.path.insert(0, str(ROOT))
 
 from graphham.errors import InputError  # noqa: E402
 from graphham.graph.store import open_store, write_store  # noqa: E402
-from graphham.io import attach_features, read_graph  # noqa: E402
 from graphham.results.run_folder import Run  # noqa: E402
 from graphham.system.atomic import write_json  # noqa: E402
 from scripts.reliability_commands import again, commands, make_run, prepare, quietly  # noqa: E402
+from scripts.reliability_fuzz import fuzz_next  # noqa: E402
 from scripts.reliability_jobs import long_training, tear, workers  # noqa: E402
 from scripts.reliability_kills import kills  # noqa: E402
 from tests.graph.test_integrity import example  # noqa: E402
@@ -87,6 +85,9 @@ BAD = (
     "errors 5xx",
     "writer failed",
     "memory grows",
+    "crashed",
+    "unclear",
+    "memory",
 )
 
 
@@ -242,65 +243,9 @@ def torn(work: Path, done: int, rng: random.Random, counts: Counter[str]) -> int
 # -- fuzz -------------------------------------------------------------------------------------
 
 
-def _corpus() -> dict[str, bytes]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    table, arrays, matrix = io.BytesIO(), io.BytesIO(), io.BytesIO()
-    pq.write_table(
-        pa.table({"id": ["a", "b", "c"], "to": ["b", "c", "a"], "w": [1.0, 2, 3]}), table
-    )
-    np.savez(arrays, edges=np.array([[0, 1], [1, 2]]), ids=np.array(["a", "b", "c"]), x=np.eye(3))
-    parts = {"indices": np.array([1, 0]), "indptr": np.array([0, 1, 2]), "shape": np.array([2, 2])}
-    np.savez(matrix, data=np.ones(2), **parts)  # type: ignore[arg-type]
-    text = b'id,label\n"a","b"\n# note\nb,c\nc,a\n'
-    graphml = (
-        b'<?xml version="1.0" encoding="utf-8"?><graphml><key id="k" for="edge" attr.name="w" '
-        b'attr.type="double"/><graph edgedefault="undirected"><node id="a"/><node id="b"/>'
-        b'<edge source="a" target="b"><data key="k">1.5</data></edge></graph></graphml>'
-    )
-    return {
-        "a.parquet": table.getvalue(),
-        "a.npz": arrays.getvalue(),
-        "m.npz": matrix.getvalue(),
-        "a.csv": text,
-        "a.txt": b"1 2 0.5\n2  3\t0.1\n% c\n3 1 9\n",
-        "a.csv.gz": gzip.compress(text),
-        "a.graphml": graphml,
-    }
-
-
 def fuzz(work: Path, done: int, rng: random.Random, counts: Counter[str]) -> int:
-    """Mutate a good file in a few places and give it to the readers."""
-    corpus = _corpus()
-    for _ in range(100):
-        name = rng.choice(sorted(corpus))
-        data = bytearray(corpus[name])
-        for _ in range(rng.randint(1, 6)):
-            at = rng.randrange(len(data) + 1)
-            how = rng.randrange(4)
-            if how == 0 and at < len(data):
-                data[at] = rng.randrange(256)
-            elif how == 1:
-                data[at:at] = rng.choice([b'"', b"\n", b",", b"\0", b"9" * 30, b"\xff", b"#", b"<"])
-            elif how == 2:
-                del data[at : at + rng.randint(1, 8)]
-            else:
-                data[at:at] = data[at // 2 : at // 2 + rng.randint(1, 40)]
-        file = work / f"fuzz-{name}"
-        file.write_bytes(data)
-        try:
-            graph = read_graph(file)
-            graph.validate()
-            counts["read"] += 1
-            attach_features(graph, file)
-        except InputError:
-            counts["clear errors"] += 1
-        except Exception:
-            counts["traceback"] += 1
-            traceback.print_exc()
-            shutil.copy(file, Path(tempfile.gettempdir()) / f"graphham-fuzz-{done}-{name}")
-    return 100
+    """Give one reader after the other mutants of good files, guided by what they reach."""
+    return fuzz_next(work, 2_500 if _mode[0] == "long" else 200, rng, counts)
 
 
 # -- requests ---------------------------------------------------------------------------------

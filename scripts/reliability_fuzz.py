@@ -5,7 +5,8 @@
 
 atheris (libFuzzer) drives it where it is installed, which `make fuzz` does; elsewhere a plain loop
 under sys.settrace does the same more slowly. A finding is an exception that is no InputError, a
-message that is not one short sentence, ten seconds, or memory beyond 1 GiB; its file is kept.
+message that is not one short sentence, ten seconds of computing, a minute, or memory beyond 1 GiB;
+its file is kept.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ FIXTURES = ROOT / "tests" / "fixtures"
 CORPUS = FIXTURES / "fuzz.json"
 _PACKAGES = ["graphham.io", "graphham.graph", "graphham.results", "graphham.config"]
 FINDINGS = Path(os.environ.get("GRAPHHAM_FINDINGS") or tempfile.gettempdir()) / "graphham-findings"
-_SECONDS, _MIB = 10, 1024
+_SECONDS, _HANG_SECONDS, _MIB = 10, 60, 1024
 # Signs and words that mean something to some reader.
 WORDS = [
     *(b'"', b"\n", b",", b"\t", b"\0", b"\xff", b"#", b"%", b"<", b"&", b"[", b"{", b"'", b"="),
@@ -375,8 +376,10 @@ def execute(reader: Reader, work: Path, data: bytes, counts: Counter[str]) -> bo
     from graphham.errors import InputError
 
     counts["executions"] += 1
+    if atheris is not None:
+        counts["by atheris"] += 1
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    begin = time.monotonic()
+    begin, spent = time.monotonic(), time.process_time()
     bad = None
     try:
         reader.read(work, data)
@@ -388,7 +391,8 @@ def execute(reader: Reader, work: Path, data: bytes, counts: Counter[str]) -> bo
     except Exception:
         bad = "traceback"
         traceback.print_exc()
-    if time.monotonic() - begin > _SECONDS:
+    # Others may keep a machine busy for seconds; nobody keeps it busy for a minute.
+    if time.process_time() - spent > _SECONDS or time.monotonic() - begin > _HANG_SECONDS:
         bad = "hung"
     if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before > _MIB << 10:
         bad = "memory"
@@ -443,12 +447,16 @@ def guided(
     rng: random.Random,
     counts: Counter[str],
     found: Callable[[bytes], None],
+    inside: str = str(ROOT / "src" / "graphham"),
 ) -> list[bytes]:
-    """Mutate a corpus so many times; keep what reaches new lines. Return what was kept."""
+    """Mutate a corpus so many times; keep what reaches new lines of files inside a folder.
+
+    Returns:
+        What was kept, in the order it was found.
+    """
     pool, kept = list(corpus), []
     seen: set[tuple[str, int]] = set()
     hits: set[tuple[str, int]] = set()
-    inside = str(ROOT / "src" / "graphham")
 
     def trace(frame: Any, event: str, _: Any) -> Any:
         file = frame.f_code.co_filename
@@ -496,7 +504,7 @@ def _with_atheris(name: str, runs: int, seed: int, counts: Counter[str], save: A
         if counts["executions"] % 200 == 0 or counts["executions"] >= runs:
             save()
 
-    limits = [f"-timeout={_SECONDS}", f"-rss_limit_mb={2 * _MIB}", "-max_len=16384"]
+    limits = [f"-timeout={_HANG_SECONDS}", f"-rss_limit_mb={2 * _MIB}", "-max_len=16384"]
     more = [f"-seed={seed}", f"-dict={words}", "-len_control=0", "-print_final_stats=0"]
     FINDINGS.mkdir(exist_ok=True)
     artifacts = f"-artifact_prefix={FINDINGS}/crash-"
@@ -520,10 +528,10 @@ def _import_all() -> None:
                     importlib.import_module(f"{package}.{file.stem}")
 
 
-def fuzz(work: Path, done: int, rng: random.Random, counts: Counter[str]) -> int:
-    """Give one reader, each in its turn, a few thousand mutants in a process of its own."""
-    runs = 2_500 if counts["executions"] or done else 500
-    name = list(READERS)[(done // 500) % len(READERS)]
+def fuzz_next(work: Path, runs: int, rng: random.Random, counts: Counter[str]) -> int:
+    """Give one reader, each in its turn, so many mutants in a process of its own."""
+    name = list(READERS)[counts["processes"] % len(READERS)]
+    counts["processes"] += 1
     return fuzz_reader(work, name, runs, rng.randrange(1 << 30), counts)
 
 
@@ -559,6 +567,15 @@ def fuzz_reader(work: Path, name: str, runs: int, seed: int, counts: Counter[str
     return int(seen.get("executions", 0)) or 1
 
 
+def _few(found: list[bytes], seeds: list[bytes]) -> list[bytes]:
+    """Return a kilobyte of what was found; the last reached what is hardest to reach."""
+    chosen: list[bytes] = []
+    for data in reversed(found):
+        if data not in seeds and sum(map(len, chosen)) + len(data) <= 1024:
+            chosen.append(data)
+    return chosen
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Fuzz one reader in this process, or look for a small corpus of all."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -587,8 +604,7 @@ def main(arguments: list[str] | None = None) -> int:
         found = guided(
             reader, corpus, asked.runs, rng, counts, lambda data, n=name: _keep_finding(n, data)
         )
-        small = sorted((d for d in found if d not in reader.seeds()), key=len)
-        kept[name] = [base64.b64encode(data).decode() for data in small[:40] if len(data) < 600]
+        kept[name] = [base64.b64encode(data).decode() for data in _few(found, reader.seeds())]
     if asked.keep:
         asked.keep.write_text(json.dumps(kept, indent=1) + "\n")
     save()

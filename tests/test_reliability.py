@@ -66,13 +66,6 @@ def test_killed_processes_are_killed_and_what_they_wrote_stands(tmp_path: Path) 
     assert not reliability_kills.kill(ended)  # it was over before
 
 
-def test_damaged_files_are_refused_and_counted(tmp_path: Path) -> None:
-    counts: Counter[str] = Counter()
-    assert reliability.fuzz(tmp_path, 0, random.Random(0), counts) == 100
-    assert counts["traceback"] == 0
-    assert counts["clear errors"] > 50
-
-
 def test_what_was_not_run_is_said() -> None:
     records = {"kills": {"done": 3, "counts": {"survived": 3}}}
     text, is_clean = reliability.table(records, {"kills": 9, "flips": 5})

@@ -1,5 +1,6 @@
 """Too little memory is one sentence with the bytes needed and free, in a real process."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -66,3 +67,46 @@ def test_an_allocation_that_fails_is_one_sentence(store: Path, tmp_path: Path) -
     assert "are needed in all" in sentence
     assert "bug" not in sentence
     assert "\n" not in sentence
+
+
+THREADS = """
+import sys
+from graphham.cli import main
+code = main(sys.argv[1:])
+import numpy, scipy.linalg
+from threadpoolctl import threadpool_info
+print(code, max(pool["num_threads"] for pool in threadpool_info()))
+"""
+
+
+def under_limit(mebibytes: int, *command: str) -> "subprocess.CompletedProcess[str]":
+    """Run a program as a user does who has said ``ulimit -v``."""
+    unset = {k: v for k, v in os.environ.items() if not k.endswith("_NUM_THREADS")}
+    return subprocess.run(
+        ["sh", "-c", f'ulimit -v {mebibytes << 10}; exec "$0" "$@"', sys.executable, *command],
+        env=unset,
+        capture_output=True,
+        text=True,
+        timeout=120,  # the hang that this is about has no end
+    )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit is of address room")
+def test_with_little_room_libraries_start_no_threads(tmp_path: Path) -> None:
+    (tmp_path / "edges.csv").write_text("a,b\nb,c\n")
+    done = under_limit(4000, "-c", THREADS, "info", str(tmp_path / "edges.csv"))
+    assert done.stdout.splitlines()[-1] == "0 1", done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit is of address room")
+@pytest.mark.parametrize("mebibytes", [250, 800])
+def test_a_fit_without_room_for_its_libraries_ends_in_one_sentence(
+    store: Path, tmp_path: Path, mebibytes: int
+) -> None:
+    # With two threads 800 MiB made OpenBLAS wait forever.
+    out = tmp_path / "run"
+    done = under_limit(mebibytes, "-m", "graphham", "fit", str(store), "-q", "--out", str(out))
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.count("\n") == 1
+    assert "does not fit into memory" in done.stderr
+    assert not list(tmp_path.iterdir())

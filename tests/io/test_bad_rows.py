@@ -66,6 +66,24 @@ def test_quoted_ids_survive_the_lines_left_out_around_them(tmp_path: Path) -> No
     assert set(graph.ids.tolist()) >= {"x,y", 'p "q"', "z"}
 
 
+def test_a_quoted_id_that_begins_like_a_comment_survives_too(tmp_path: Path) -> None:
+    file = put(tmp_path, "e.csv", 'a,b\n"#c",d\nbad\n"%e",f\n')
+    graph = read_graph(file, skip_bad_rows=True)
+    assert sorted(graph.ids.to_arrow().to_pylist()) == ["#c", "%e", "a", "b", "d", "f"]
+    assert graph.num_edges == 3
+
+
+def test_what_separates_cells_stays_when_rows_are_left_out(tmp_path: Path) -> None:
+    # Found by fuzzing: what is left looks like a table of tabs, which has fewer columns.
+    text = "i,x(x,y,lab\t5\t6\nb\t3\t\nb\t3\t4\n\na,y,l,label\na,y,label\na,1,3,7.\n1,3,7.\n"
+    graph = read_graph(put(tmp_path, "e.csv", "a,b\nb,c\n"))
+    with pytest.raises(InputError):
+        attach_features(graph, put(tmp_path, "x.csv", text), skip_bad_rows=True)
+    odd = put(tmp_path, "y.csv", "a\t2,,ed\nb,2e\n#,d\nb,2,,2")
+    mended = attach_features(graph, odd, skip_bad_rows=True, fill_missing="mean")
+    assert mended.num_features >= 1
+
+
 def test_parquet_rows_without_an_end_are_left_out(tmp_path: Path) -> None:
     table = pa.table({"s": [1, None, 3, 4], "t": [2, 3, None, 1], "w": [1.0, 1, 1, 0]})
     pq.write_table(table, tmp_path / "e.parquet")

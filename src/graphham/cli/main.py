@@ -11,6 +11,7 @@ import graphham
 from graphham.cli import data, demo, doctor, evaluate, fit, ingest, look, outputs, tune
 from graphham.cli.failures import run_safely
 from graphham.cli.processes import is_member, leave
+from graphham.system.threads import start_few_threads
 
 app = typer.Typer(
     name="graphham",
@@ -72,6 +73,7 @@ def main(arguments: list[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a terminal that cannot show a sign must not stop us
             stream.reconfigure(errors="replace")
+    start_few_threads()
     if arguments is None and is_member():
         leave(lambda: run_safely(app, arguments))
     return run_safely(app, arguments)

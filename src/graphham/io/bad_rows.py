@@ -57,18 +57,19 @@ def without_bad_rows(
     """Return the table without the rows that cannot be used, and these with their faults."""
     separator = "\t" if table.separator == SPACE else table.separator
     text = io.StringIO()
-    writer = csv.writer(text, delimiter=separator, lineterminator="\n")
+    plain = csv.writer(text, delimiter=separator, lineterminator="\n")
+    quoting = csv.writer(text, delimiter=separator, lineterminator="\n", quoting=csv.QUOTE_ALL)
     faults: list[tuple[int, str]] = []
     for number, line, fields, fault in _judged(table, has_header, check):
         if fault:
             faults.append((line, fault))
         elif number == 0 or fields:
-            writer.writerow(fields)
+            # An id that begins like a comment was no comment because of its quotes.
+            (quoting if fields and fields[0][:1] in ("#", "%") else plain).writerow(fields)
     if not faults:
         return table, faults
-    kept = TextTable(table.path, text.getvalue().encode(), table.what)
-    kept.separator = separator
-    return kept, faults
+    # The rows that are left may look as if something else separated them.
+    return TextTable(table.path, text.getvalue().encode(), table.what, separator), faults
 
 
 def skipped_note(faults: Sequence[tuple[int, str]], path: object) -> str:

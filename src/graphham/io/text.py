@@ -40,7 +40,7 @@ _LINE_BYTES = 1 << 26
 
 
 class TextTable:
-    """A delimited text file whose separator is known and whose cells are still text.
+    """A delimited text file whose cells are still text.
 
     Comment lines (first character ``#`` or ``%``) and blank lines are skipped. The separator is the
     first of tab, comma, semicolon and bar that splits the sampled lines into equally many (two or
@@ -50,9 +50,10 @@ class TextTable:
         path: Where the text came from, for messages.
         raw: All bytes of the file.
         what: What the file is to the user ("edges", "features"), for messages.
+        separator: What stands between cells, where that is known.
     """
 
-    def __init__(self, path: Path, raw: Raw, what: str) -> None:
+    def __init__(self, path: Path, raw: Raw, what: str, separator: str | None = None) -> None:
         self.path, self.what = path, what
         self.num_comments = 0  # lines left out by the last pass over the rows
         self._raw = raw
@@ -67,7 +68,7 @@ class TextTable:
             rows = (line for line in self._lines() if line[0] not in "#%" and line.strip())
             text = "".join(itertools.islice(rows, _SAMPLE_LINES))
         self._longest = max(len(line) for line in text.split("\n"))
-        self.separator = _guess_separator(text, path)
+        self.separator = separator or _guess_separator(text, path)
         self.sample = [fields for _, fields in _rows_of(text, self.separator, path)]
         if not self.sample:
             raise InputError(
