@@ -245,7 +245,7 @@ def torn(work: Path, done: int, rng: random.Random, counts: Counter[str]) -> int
 
 def fuzz(work: Path, done: int, rng: random.Random, counts: Counter[str]) -> int:
     """Give one reader after the other mutants of good files, guided by what they reach."""
-    return fuzz_next(work, 2_500 if _mode[0] == "long" else 200, rng, counts)
+    return fuzz_next(work, 5_000 if _mode[0] == "long" else 200, rng, counts)
 
 
 # -- requests ---------------------------------------------------------------------------------

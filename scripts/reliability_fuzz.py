@@ -367,6 +367,9 @@ READERS = {
     "tree": Reader(_read_tree, lambda: _TREES),
 }
 
+# Read whole folders or mend tables, for several milliseconds each; they get fewer mutants.
+_SLOW = ("store", "run", "map", "features csv")
+
 
 # -- one execution ----------------------------------------------------------------------------
 
@@ -532,6 +535,7 @@ def fuzz_next(work: Path, runs: int, rng: random.Random, counts: Counter[str]) -
     """Give one reader, each in its turn, so many mutants in a process of its own."""
     name = list(READERS)[counts["processes"] % len(READERS)]
     counts["processes"] += 1
+    runs = runs // 4 if name in _SLOW else runs
     return fuzz_reader(work, name, runs, rng.randrange(1 << 30), counts)
 
 
