@@ -16,17 +16,19 @@ from __future__ import annotations
 import argparse
 import contextlib
 import errno
+import fcntl
+import functools
 import gzip
 import http.client
 import io
 import json
 import math
-import multiprocessing
 import os
 import platform
 import random
 import resource
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -41,22 +43,15 @@ import numpy as np
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from graphham.cli import main  # noqa: E402
 from graphham.errors import InputError  # noqa: E402
 from graphham.graph.store import open_store, write_store  # noqa: E402
 from graphham.io import attach_features, read_graph  # noqa: E402
 from graphham.results.run_folder import Run  # noqa: E402
-from graphham.results.run_writer import start_run  # noqa: E402
 from graphham.system.atomic import write_json  # noqa: E402
-from scripts.reliability_jobs import (  # noqa: E402
-    long_training,
-    quietly,
-    tear,
-    workers,
-    write_forever,
-)
+from scripts.reliability_commands import again, commands, make_run, prepare, quietly  # noqa: E402
+from scripts.reliability_jobs import long_training, tear, workers  # noqa: E402
+from scripts.reliability_kills import kills  # noqa: E402
 from tests.graph.test_integrity import example  # noqa: E402
-from tests.outputs import make_graph, make_result  # noqa: E402
 
 RESULTS = ROOT / "scripts" / "reliability.json"
 TARGETS = {
@@ -98,14 +93,6 @@ BAD = (
 # -- flips ------------------------------------------------------------------------------------
 
 
-def _make_run(place: Path) -> Path:
-    result = make_result(200)
-    writer = start_run(place, {"seed": 1})
-    writer.log({"epoch": 1, "loss": 0.5})
-    state = {"w": np.arange(300, dtype=np.float32)}
-    return writer.finish(result, state, make_graph(result), {"task": "embed"}).path
-
-
 def _read_run(folder: Path) -> None:
     run = Run.open(folder)
     run.result()
@@ -123,7 +110,7 @@ def flips(work: Path, done: int, rng: random.Random, counts: Counter[str]) -> in
     """Flip one bit somewhere in a run or a store and read all of it."""
     run, store = work / "run", work / "store"
     if not run.exists():
-        _make_run(run)
+        make_run(run)
         write_store(example(), store)
     folder, read = (run, _read_run) if done % 2 else (store, _read_store)
     file = rng.choice(sorted(p for p in folder.rglob("*") if p.is_file() and p.stat().st_size))
@@ -182,62 +169,18 @@ def _fsync(handle: int) -> None:
     _real_fsync(handle)
 
 
-def _commands(work: Path, target: Path) -> dict[str, tuple[list[str], Path]]:
-    """Return each command that writes, and what it writes."""
-    run, store = str(work / "source-run"), str(work / "source-store")
-    fit = ["--groups", "6,2", "--dim", "16", "--epochs", "1", "-q"]
-    edges = str(work / "edges.csv")
-    return {
-        "ingest": (["ingest", str(work / "edges.csv"), "--out"], target / "store"),
-        "export": (["export", run, "--out"], target / "vectors.csv"),
-        "export graphml": (["export", run, "--out"], target / "graph.graphml"),
-        "report": (["report", run, "--out"], target / "page.html"),
-        "explore --export": (["explore", run, "--export"], target / "page"),
-        "split": (["split", store, "--parts", "2", "--out"], target / "parts"),
-        "embed": (["embed", str(work / "fit-run"), edges, "--out"], target / "new.parquet"),
-        "embed --map": (
-            ["embed", str(work / "fit-run"), edges, "--map", "--out"],
-            target / "m.csv",
-        ),
-        "fit": (["fit", edges, *fit, "--out"], target / "run"),
-    }
-
-
-def _quietly(arguments: list[str]) -> tuple[int, str]:
-    return quietly(main, arguments)
-
-
-def _prepare_commands(work: Path) -> None:
-    """Write what the commands read."""
-    from dataclasses import replace
-
-    from graphham.graph.planted import planted_hierarchy
-
-    if (work / "fit-run").exists():
-        return
-    _make_run(work / "source-run")
-    planted = planted_hierarchy((2, 3), 2000, mean_degree=4, words=8, seed=1).graph
-    dense = replace(planted, features=planted.features.toarray())  # type: ignore[union-attr]
-    write_store(dense, work / "source-store")
-    lines = [f"{a},{b}" for a, b in planted.edge_list().tolist()[:600]]
-    (work / "edges.csv").write_text("\n".join(lines) + "\n")
-    fit = ["fit", str(work / "edges.csv"), "--groups", "6,2", "--dim", "16", "--epochs", "1", "-q"]
-    code, said = _quietly([*fit, "--out", str(work / "fit-run")])
-    assert code == 0, said
-
-
 _is_hooked: list[bool] = []
 
 
 def faults(work: Path, done: int, rng: random.Random, counts: Counter[str]) -> int:
     """Fail the n-th write, folder, rename or fsync of one command, for every n, once."""
     target = work / "target"
-    _prepare_commands(work)
+    prepare(work)
     if not _is_hooked:
         sys.addaudithook(_hook)
         os.fsync = _fsync
         _is_hooked.append(True)
-    name, (arguments, out) = list(_commands(work, target).items())[done]
+    name, (arguments, out) = list(commands(work, target).items())[done]
     number = 0
     while True:
         number += 1
@@ -245,7 +188,7 @@ def faults(work: Path, done: int, rng: random.Random, counts: Counter[str]) -> i
         target.mkdir()
         _fault.update(folder=str(target), left=number, fired=False)
         try:
-            code, said = _quietly([*arguments, str(out)])
+            code, said = quietly([*arguments, str(out)])
         finally:
             _fault["folder"] = None
         if not _fault["fired"]:
@@ -279,62 +222,20 @@ def _judge_fault(
     if out.name in left or any(not n.startswith(".graphham-early-") for n in left):
         counts["leftover"] += 1
         print(name, number, "left", left, said, file=sys.stderr)
-    begun = (out.with_name(f"{out.name}.partial") / "config.toml").is_file()
-    again, said = _quietly([*arguments, str(out), *(["--resume"] if begun else [])])
-    if again != 0 and name == "fit" and "is finished" in said:
-        # The last rename failed and the next command made up for it: the run must be whole.
-        Run.open(out, verify=True).result()
-        counts["finished by the next command"] += 1
-    elif again != 0:
+    code, said = quietly(again(arguments, out))
+    if code != 0:
         counts["lost"] += 1
         print(name, number, "cannot be repeated:", said, file=sys.stderr)
+    elif name == "fit":
+        Run.open(out, verify=True).result()
 
 
 def torn(work: Path, done: int, rng: random.Random, counts: Counter[str]) -> int:
     """End every write of one command in the middle, where its file has a random size."""
-    _prepare_commands(work)
-    found = list(_commands(work, work / "target").values())
+    prepare(work)
+    found = list(commands(work, work / "target").values())
     arguments, out = found[done % len(found)]
-    tear(arguments, out, int(10 ** rng.uniform(1, 5.5)), counts, _quietly)
-    return 1
-
-
-# -- kills ------------------------------------------------------------------------------------
-
-# A server that has loaded everything forks the writers: a kill takes a second and not fifteen.
-_FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["graphham.results.run_writer", "tests.outputs"])
-WRITER = write_forever
-
-
-def kills(work: Path, done: int, rng: random.Random, counts: Counter[str]) -> int:
-    """Kill a process that replaces a run again and again, and open the run."""
-    out = work / "killed"
-    here, there = _FORKS.Pipe()
-    child = _FORKS.Process(target=WRITER, args=(str(out), there), daemon=True)
-    child.start()
-    there.close()
-    try:
-        is_ready = here.poll(120) and here.recv() == "ready"
-    except EOFError:
-        is_ready = False
-    time.sleep(rng.uniform(0, 0.2))
-    is_killed = is_ready and child.is_alive()
-    child.kill()
-    child.join()
-    here.close()
-    if not is_killed:  # a writer that dies by itself proves nothing about kills
-        counts["writer failed"] += 1
-        return 1
-    try:
-        counts["standing at once"] += out.exists()
-        run = Run.open(out, verify=True)
-        assert run.config == {"seed": run.summary["number"]}
-        run.result()
-        counts["survived"] += 1
-    except Exception:
-        counts["lost"] += 1
-        traceback.print_exc()
+    tear(arguments, out, int(10 ** rng.uniform(1, 5.5)), counts, quietly)
     return 1
 
 
@@ -427,7 +328,7 @@ def requests(work: Path, done: int, rng: random.Random, counts: Counter[str]) ->
     from graphham.explore.launch import RunningExplorer
 
     if not (work / "run").exists():
-        _make_run(work / "run")
+        make_run(work / "run")
     with RunningExplorer(work / "run") as running:
         running.explorer.finish_map()
         cookie = {"Cookie": f"graphham-{running.port}={running.token}"}
@@ -466,7 +367,8 @@ def training(work: Path, done: int, rng: random.Random, counts: Counter[str]) ->
     """Train on a large graph, stop by a kill, go on the next time; memory must stay flat."""
     nodes = NODES[_mode[0]]
     kept = Path(tempfile.gettempdir()) / "graphham-reliability-training"
-    seconds = min(300, TARGETS[_mode[0]]["training"] - done)
+    # One process for the whole of it: what leaks slowly shows only in a long life.
+    seconds = TARGETS[_mode[0]]["training"] - done
     return long_training(work, counts, nodes, seconds, kept if nodes > 100_000 else None)
 
 
@@ -548,6 +450,42 @@ def table(records: dict[str, Any], targets: dict[str, int] | None = None) -> tup
     return "\n".join(lines), is_clean
 
 
+def _kept(results: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(results.read_text()) if results.is_file() else {}
+    return found
+
+
+def _save(results: Path, mode: str, name: str, record: dict[str, Any]) -> None:
+    """Write the record of one suite; another process may be writing that of another."""
+    with results.with_name(f".{results.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        kept = _kept(results)
+        kept.setdefault(mode, {})[name] = record
+        write_json(results, kept)
+
+
+def _note_origin(record: dict[str, Any]) -> None:
+    """Say in a record which code was measured; a suite that goes on may have seen several.
+
+    A commit can be lost when a branch is moved; the name of the source's tree stays.
+    """
+
+    def ask(*arguments: str) -> str:
+        command = ["git", *arguments]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        return done.stdout.strip()
+
+    commit = ask("rev-parse", "--short=12", "HEAD") or "unknown"
+    source = ask("rev-parse", "--short=12", "HEAD:src/graphham")
+    if ask("status", "--porcelain", "src"):
+        commit, source = f"{commit} and changes", f"{source} and changes"
+    origin = {"commit": commit, "source": source}
+    origins = record.setdefault("measured on", [])
+    if origin not in origins:
+        origins.append(origin)
+    record.update(python=platform.python_version(), system=platform.system())
+
+
 def run(arguments: list[str] | None = None) -> int:
     """Run what is asked for and print the table; the exit code is 1 if a row is not clean."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -557,8 +495,7 @@ def run(arguments: list[str] | None = None) -> int:
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--minutes", type=float, default=math.inf, help="stop begun suites then")
     asked = parser.parse_args(arguments)
-    kept = json.loads(asked.results.read_text()) if asked.results.is_file() else {}
-    records = kept.setdefault(asked.mode, {})
+    records = _kept(asked.results).get(asked.mode, {})
     _mode[0] = asked.mode
     deadline = time.monotonic() + 60 * asked.minutes
     for name in asked.suite or SUITES:
@@ -567,9 +504,10 @@ def run(arguments: list[str] | None = None) -> int:
         if record.get("done", 0) >= target or time.monotonic() >= deadline:
             continue
         records[name] = record
-        run_suite(name, target, record, lambda: write_json(asked.results, kept), deadline)
-        record["python"], record["system"] = platform.python_version(), platform.system()
-        write_json(asked.results, kept)
+        _note_origin(record)
+        save = functools.partial(_save, asked.results, asked.mode, name, record)
+        run_suite(name, target, record, save, deadline)
+    records = _kept(asked.results).get(asked.mode, {})
     text, is_clean = table(records, TARGETS[asked.mode])
     print(text)
     return 0 if is_clean else 1

@@ -1,13 +1,8 @@
-"""Suites of scripts/reliability.py that start whole jobs: torn writes, lost workers, long training.
-
-Also the writer that the suite of kills starts again and again, here so that a process forked from a
-server that has loaded everything is ready at once.
-"""
+"""Suites of scripts/reliability.py that start jobs: torn writes, lost workers, long training."""
 
 from __future__ import annotations
 
 import contextlib
-import io
 import os
 import random
 import resource
@@ -23,29 +18,10 @@ from typing import Any
 
 import numpy as np
 
+from scripts.reliability_commands import again
+
 ROOT = Path(__file__).parents[1]
 _PAGE = resource.getpagesize()
-
-
-def write_forever(out: str, ready: Any) -> None:
-    """Replace one run again and again; say so after the first time."""
-    from graphham.results.run_writer import start_run
-    from tests.outputs import make_graph, make_result
-
-    result = make_result(40)
-    graph = make_graph(result)
-    number = 0
-    while True:
-        number += 1
-        writer = start_run(out, {"seed": number}, overwrite=True)
-        writer.finish(result, {}, graph, {"number": number})
-        if number == 1:
-            ready.send("ready")
-
-
-def die_at_once(out: str, ready: Any) -> None:
-    """End without having written anything."""
-    raise SystemExit(1)
 
 
 # -- torn writes ------------------------------------------------------------------------------
@@ -82,9 +58,8 @@ def tear(
     if out.exists():
         counts["leftover"] += 1
         print("torn at", size, arguments, "left", out, file=sys.stderr)
-    begun = (out.with_name(f"{out.name}.partial") / "config.toml").is_file()
-    again, said = call([*arguments, str(out), *(["--resume"] if begun else [])])
-    if again != 0:
+    code, said = call(again(arguments, out))
+    if code != 0:
         counts["lost"] += 1
         print("torn at", size, arguments, "cannot be repeated:", said, file=sys.stderr)
     else:
@@ -201,7 +176,7 @@ def long_training(
     end = None
     before = _lines(log)
     while job.poll() is None and (end is None or time.monotonic() < end):
-        time.sleep(0.5)
+        time.sleep(0.5 if seconds < 600 else 5)
         if end is None and _lines(log) > before + 1:  # reading and planning are no training
             end = time.monotonic() + seconds
         if end is not None:
@@ -213,6 +188,8 @@ def long_training(
     job.send_signal(signal.SIGKILL)
     job.communicate()
     counts["epochs"] += max(0, _lines(log) - before)
+    for minute, size in enumerate(sizes[:: max(1, len(sizes) // 12)]):
+        counts[f"MiB after {minute}/12"] = size >> 10
     part = max(1, len(sizes) // 4)
     growth = int(np.median(sizes[-part:]) - np.median(sizes[part : 2 * part])) if sizes else 0
     counts["growth KiB"] = max(counts["growth KiB"], growth)
@@ -226,11 +203,3 @@ def _lines(path: Path) -> int:
     with contextlib.suppress(OSError):
         return path.read_bytes().count(b"\n")
     return 0
-
-
-def quietly(call: Callable[[list[str]], int], arguments: list[str]) -> tuple[int, str]:
-    """Run a command in this process; return its code and what it said to standard error."""
-    said = io.StringIO()
-    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
-        code = call(arguments)
-    return code, said.getvalue()

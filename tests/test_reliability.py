@@ -1,14 +1,17 @@
 """The reliability suites count what they say, go on where they stopped, and tell a bad row."""
 
 import json
+import os
 import random
+import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from scripts import reliability
-from scripts.reliability_jobs import die_at_once, tear
+from scripts import reliability, reliability_kills
+from scripts.reliability_commands import quietly
+from scripts.reliability_jobs import tear
 
 
 def test_a_suite_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,10 +49,21 @@ def test_a_bad_count_makes_a_row_unclean(what: str) -> None:
 def test_a_writer_that_dies_by_itself_is_no_survived_kill(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reliability, "WRITER", die_at_once)
+    monkeypatch.setattr(reliability_kills, "WRITER", reliability_kills.die_at_once)
     counts: Counter[str] = Counter()
-    reliability.kills(tmp_path, 0, random.Random(0), counts)
+    reliability_kills.kill_replacing(tmp_path, random.Random(0), counts)
     assert counts == {"writer failed": 1}
+
+
+def test_killed_processes_are_killed_and_what_they_wrote_stands(tmp_path: Path) -> None:
+    counts: Counter[str] = Counter()
+    for number in range(5):
+        reliability_kills.kill_replacing(tmp_path, random.Random(number), counts)
+    assert counts == {"standing at once": 5, "survived": 5, "of replace": 5}
+    assert reliability_kills.kill(reliability_kills.forked(lambda: time.sleep(60)))
+    ended = reliability_kills.forked(lambda: None)
+    os.waitid(os.P_PID, ended, os.WEXITED | os.WNOWAIT)
+    assert not reliability_kills.kill(ended)  # it was over before
 
 
 def test_damaged_files_are_refused_and_counted(tmp_path: Path) -> None:
@@ -81,5 +95,5 @@ def test_a_torn_write_is_one_sentence_and_can_be_repeated(tmp_path: Path) -> Non
     (tmp_path / "edges.csv").write_text("".join(f"{i},{i + 1}\n" for i in range(300)))
     counts: Counter[str] = Counter()
     arguments = ["ingest", str(tmp_path / "edges.csv"), "--out"]
-    tear(arguments, tmp_path / "target" / "store", 500, counts, reliability._quietly)
+    tear(arguments, tmp_path / "target" / "store", 500, counts, quietly)
     assert counts == {"torn": 1, "survived": 1}

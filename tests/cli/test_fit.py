@@ -1,5 +1,6 @@
 """Fit from files to a run folder, stop it, kill it, resume it, and use what it left."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -194,6 +195,39 @@ def test_kill_and_resume_equals_an_uninterrupted_run(tmp_path: Path, planted_fil
         np.testing.assert_array_equal(a.embedding, b.embedding)
         assert a.nodes.equals(b.nodes)
         assert [m["epoch"] for m in a.metrics] == [m["epoch"] for m in b.metrics]
+
+
+def test_resuming_a_finished_run_says_so_and_changes_nothing(
+    tmp_path: Path, planted_files: Path, graphham: Graphham, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ["fit", *graph_options(planted_files), *SMALL, "--epochs", "2", "--out", "run"]
+    real = Path.rename
+
+    def full(path: Path, target: Path) -> Path:
+        if path.name == "run.partial":
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        return real(path, target)
+
+    monkeypatch.setattr(Path, "rename", full)
+    failed = graphham(*arguments)  # everything is written, and the last rename fails
+    assert failed.code == 2
+    assert "--resume" in failed.err
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    seen = []
+    for _ in range(2):  # the first gives the run its name, the second finds it finished
+        again = graphham(*arguments, "--resume")
+        assert (again.code, again.err) == (0, "")
+        assert "before, so there was nothing to resume" in again.out
+        assert not (tmp_path / "run.partial").exists()
+        seen.append(contents(tmp_path / "run"))
+    assert seen[0] == seen[1]
+    Run.open(tmp_path / "run", verify=True)
+    # What was finished is not what this command asks for: that is no success.
+    other = graphham("fit", str(planted_files / "edges.csv"), "--out", "run", "--resume")
+    assert other.code == 2
+    assert "another graph" in other.err
+    assert graphham(*arguments, "--resume", "--dim", "64").code == 2
 
 
 def test_ctrl_c_leaves_a_usable_run_that_can_be_resumed(

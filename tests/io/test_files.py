@@ -5,12 +5,27 @@ import os
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from graphham.errors import InputError
-from graphham.io import read_graph
+from graphham.graph.graph import build_graph
+from graphham.graph.ids import NodeIds
+from graphham.io import attach_features, read_graph
 from graphham.io.files import SpillFolder, forget_pages, read_raw
 from tests.io.edge_files import put, read_both
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_text_that_is_no_text_is_refused(tmp_path: Path, order: str) -> None:
+    graph = build_graph(np.array([0]), np.array([1]), 2, ids=NodeIds(["a", "b"]))
+    ids = np.array(["a", "b"], dtype=f"{order}U1")
+    np.savez(tmp_path / "good.npz", ids=ids, x=np.eye(2))
+    assert attach_features(graph, tmp_path / "good.npz").num_features == 2
+    ids.view(f"{order}u4")[1] = 0x110000  # beyond the last sign there is
+    np.savez(tmp_path / "bad.npz", ids=ids, x=np.eye(2))
+    with pytest.raises(InputError, match="not a complete npz file"):
+        attach_features(graph, tmp_path / "bad.npz")
 
 
 def test_missing_file_and_folder(tmp_path: Path) -> None:

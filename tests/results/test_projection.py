@@ -1,5 +1,6 @@
 """Maps of the nodes, and places on an old map."""
 
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -52,7 +53,12 @@ def test_a_run_keeps_its_map_until_its_vectors_change(
     monkeypatch.setattr(projection, "tsne_map", None)  # a second map must not be computed
     np.testing.assert_array_equal(run_map(run).xy, made.xy)
     monkeypatch.undo()
-    (run.path / "map.npz").write_bytes(b"PK\x03\x04 cut short")
+    for damaged in (b"", b"PK\x03\x04 cut short"):
+        (run.path / "map.npz").write_bytes(damaged)
+        assert read_map(run) is None
+    with zipfile.ZipFile(run.path / "map.npz", "w") as archive:
+        # An array whose header never ends: Python's tokenizer reads it, and has errors of its own.
+        archive.writestr("about.npy", b"\x93NUMPY\x01\x00\x10\x00{'descr': '<f4'(\n")
     assert read_map(run) is None
     np.testing.assert_array_equal(run_map(run).xy, made.xy)
     other = small_run(tmp_path / "other", 61)

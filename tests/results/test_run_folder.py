@@ -8,6 +8,7 @@ import pytest
 from graphham.errors import InputError
 from graphham.results.run_writer import Run, start_run
 from graphham.system.atomic import write_json
+from graphham.system.checksums import file_checksum, sealed
 from tests.results.runs import CONFIG, FILES, finish
 
 
@@ -68,6 +69,29 @@ def test_garbage_of_the_right_size_is_refused_when_read(tmp_path: Path) -> None:
     for framework in ("numpy", "torch"):
         with pytest.raises(InputError, match="safetensors"):
             run.state(framework)
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        # Found by fuzzing: a header that Python's tokenizer gives up on, a name that is not UTF-8.
+        ("embedding.npy", b"), }", b"),( "),
+        ("groups.parquet", b"parent", b"par\xdbnt"),
+    ],
+)
+def test_a_strangers_file_under_a_right_checksum_is_refused(
+    tmp_path: Path, name: str, old: bytes, new: bytes
+) -> None:
+    out = tmp_path / "run"
+    run = finish(start_run(out, CONFIG))
+    content = (out / name).read_bytes()
+    assert old in content
+    (out / name).write_bytes(content.replace(old, new))
+    checksums = {**run.summary["checksums"], name: file_checksum(out / name)}
+    summary = {k: v for k, v in run.summary.items() if k != "checksum"}
+    write_json(out / "summary.json", sealed({**summary, "checksums": checksums}))
+    with pytest.raises(InputError, match=f"{name} is damaged"):
+        getattr(Run.open(out), name.partition(".")[0])
 
 
 def test_other_folders_are_refused_in_one_sentence(tmp_path: Path) -> None:

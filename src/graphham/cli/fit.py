@@ -180,10 +180,13 @@ def fit_and_report(
         screen.say("Classes", class_lines(run))
     files = sorted({*run.summary["files"], "summary.json"})
     half = (len(files) + 1) // 2
+    is_old = how.get("resume") and not progress.has_begun
     screen.say(
-        "Wrote",
+        "Finished" if is_old else "Wrote",
         [
-            f"{run.path} in {clock(time.monotonic() - begin)}",
+            f"{run.path} before, so there was nothing to resume"
+            if is_old
+            else f"{run.path} in {clock(time.monotonic() - begin)}",
             "  ".join(files[:half]),
             "  ".join(files[half:]),
         ],

@@ -7,6 +7,7 @@ import gzip
 import io
 import mmap
 import os
+import sys
 import tempfile
 import zipfile
 import zlib
@@ -22,6 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from graphham.errors import InputError, ShortMemoryError
+from graphham.io.parquet_footer import Chunk, read_chunks
 from graphham.system.memory_limit import explain_short, is_short
 
 Raw: TypeAlias = "bytes | mmap.mmap"
@@ -229,9 +231,9 @@ def parquet_batches(
     limit = unpack_limit(len(raw))
     with refusing_damage(path):
         opened = open_parquet_file(raw)
-        declared = _declared_bytes(opened, columns)
-        check_unpacked(path, len(raw), declared)
-        longest = _longest_text(opened, raw, columns)
+        chunks = _wanted_chunks(raw, columns)
+        check_unpacked(path, len(raw), _declared_bytes(chunks))
+        longest = _longest_text(chunks, raw)
         rows = max(1, min(_BATCH_ROWS, _BATCH_BYTES // longest))
         stream = opened.iter_batches(rows, columns=columns, use_threads=False)
     done = 0
@@ -248,36 +250,32 @@ def parquet_batches(
         yield batch, opened.metadata.num_rows
 
 
-def _chunks(opened: pq.ParquetFile, columns: list[str] | None) -> Iterator[Any]:
-    about = opened.metadata
-    for group in range(about.num_row_groups):
-        for place in range(about.num_columns):
-            chunk = about.row_group(group).column(place)
-            name = chunk.path_in_schema
-            if columns is None or name in columns or name.split(".")[0] in columns:
-                yield group, chunk
+def _wanted_chunks(raw: Raw, columns: list[str] | None) -> list[Chunk]:
+    return [
+        chunk
+        for chunk in read_chunks(raw)
+        if columns is None or chunk.path in columns or chunk.path.split(".")[0] in columns
+    ]
 
 
-def _declared_bytes(opened: pq.ParquetFile, columns: list[str] | None) -> int:
+def _declared_bytes(chunks: list[Chunk]) -> int:
     """Return what the values of the file take at least once they are decoded."""
     bits = {"BOOLEAN": 1, "INT32": 32, "FLOAT": 32, "INT96": 96}
-    chunks = _chunks(opened, columns)
-    total: int = sum(c.num_values * bits.get(c.physical_type, 64) for _, c in chunks)
-    return total // 8
+    return sum(c.num_values * bits.get(c.physical_type, 64) for c in chunks) // 8
 
 
-def _longest_text(opened: pq.ParquetFile, raw: Raw, columns: list[str] | None) -> int:
+def _longest_text(chunks: list[Chunk], raw: Raw) -> int:
     """Return the length of the longest text that a column names by number, at least 1."""
     longest = 1
-    for group, chunk in _chunks(opened, columns):
-        name, size = chunk.path_in_schema, chunk.total_uncompressed_size
+    for chunk in chunks:
+        name, size = chunk.path, chunk.num_bytes
         if chunk.physical_type != "BYTE_ARRAY" or size * _BATCH_ROWS <= _BATCH_BYTES:
             continue
-        if "." in name or "DELTA_BYTE_ARRAY" in chunk.encodings:
+        if "." in name or chunk.is_delta:
             longest = max(longest, size)  # nobody knows before it is decoded
-        elif chunk.has_dictionary_page:
+        elif chunk.has_dictionary:
             file = pq.ParquetFile(pa.BufferReader(pa.py_buffer(raw)), read_dictionary=[name])
-            first = next(file.iter_batches(1, row_groups=[group], columns=[name]))
+            first = next(file.iter_batches(1, row_groups=[chunk.group], columns=[name]))
             texts = first.column(0).dictionary if first.num_rows else ()
             if len(texts):
                 longest = max(longest, pc.max(pc.binary_length(texts)).as_py() or 1)
@@ -311,9 +309,13 @@ def read_arrays(path: Path, raw: Raw) -> dict[str, npt.NDArray[Any]]:
         _check_sizes(path, raw)
         loaded = np.load(pa.BufferReader(pa.py_buffer(raw)), allow_pickle=False)
         if isinstance(loaded, np.ndarray):
-            return {"x": loaded}
-        with loaded as archive:
-            return {name: archive[name] for name in archive.files}
+            found = {"x": loaded}
+        else:
+            with loaded as archive:
+                found = {name: archive[name] for name in archive.files}
+        for values in found.values():
+            _check_text(values)
+        return found
     except InputError:
         raise
     except ValueError as error:
@@ -325,6 +327,17 @@ def read_arrays(path: Path, raw: Raw) -> dict[str, npt.NDArray[Any]]:
         raise InputError(f"{path} is not a complete npz file; write it again") from None
     except Exception:  # zipfile raises half a dozen unrelated types for damaged archives
         raise InputError(f"{path} is not a complete npz file; write it again") from None
+
+
+def _check_text(values: npt.NDArray[Any]) -> None:
+    """Refuse numbers that are no signs, which Python ends with an internal error."""
+    if values.dtype.kind != "U" or not values.size or not values.dtype.itemsize:
+        return
+    signs = np.ascontiguousarray(values).reshape(-1).view(np.uint32)
+    if not values.dtype.isnative:
+        signs = signs.byteswap()
+    if int(signs.max()) > sys.maxunicode:
+        raise ValueError("a number is no sign of any text")
 
 
 def _check_sizes(path: Path, raw: Raw) -> None:

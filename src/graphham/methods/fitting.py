@@ -28,7 +28,13 @@ from graphham.parallel.ranks import ALONE, Ranks
 from graphham.parallel.row_shards import RowShards
 from graphham.results.encoder import Encoder
 from graphham.results.result import FitResult
-from graphham.results.run_writer import RunWriter, graph_facts, resume_run, start_run
+from graphham.results.run_writer import (
+    RunWriter,
+    finished_run,
+    graph_facts,
+    resume_run,
+    start_run,
+)
 from graphham.results.scores import collapse_notes
 from graphham.sampling.keys import derive_key, numpy_generator, torch_generator
 from graphham.system.memory_limit import naming_short_memory
@@ -261,7 +267,7 @@ def fit_to_run(
         graph: The graph.
         settings: What the user gave; a resumed run keeps its own.
         out: The run folder; must not exist unless resumed or overwritten.
-        resume: Go on with an unfinished run.
+        resume: Go on with an unfinished run; one that is finished is returned as it is.
         overwrite: Replace an existing run.
         listener: Who hears about progress.
         ranks: The processes that fit together; the first one writes the folder.
@@ -273,10 +279,15 @@ def fit_to_run(
     plan: Plan | None = None
     writer: RunWriter | None = None
     if resume:
+        done = finished_run(out) if ranks.is_first else None
+        if done is not None:
+            _check_same_graph(done.config, graph)
+        if ranks.tell(done is not None):
+            return Run.open(out)
         writer = resume_run(out) if ranks.is_first else None
         settings = make_config(ranks.tell(None if writer is None else writer.config))
         if writer is not None:
-            _check_same_graph(writer, graph)
+            _check_same_graph(writer.config, graph)
     else:
         if settings.train.shards == 1:
             # What makes the numbers is settled once; the run can go on with fewer processes.
@@ -445,8 +456,8 @@ def _held_out(
     return graph.without_edges(held), LinkValidator(held, graph, config.seed), None
 
 
-def _check_same_graph(writer: RunWriter, graph: Graph) -> None:
-    known = writer.config.get("graph", {}).get("fingerprint")
+def _check_same_graph(config: Mapping[str, Any], graph: Graph) -> None:
+    known = config.get("graph", {}).get("fingerprint")
     if known is not None and known != graph.fingerprint():
         raise InputError(
             f"the run was started on another graph than {graph.name!r}; resume it with the same "

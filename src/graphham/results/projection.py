@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphham.errors import InputError
+from graphham.io.files import read_arrays, read_raw
 from graphham.readout.neighbors import CellSearch, unit_rows
 from graphham.system.atomic import replacing
 
@@ -179,13 +179,13 @@ def read_map(run: Run) -> NodeMap | None:
     if not path.is_file():
         return None
     try:
-        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            about = json.loads(str(file["about"]))
-            xy = np.asarray(file["xy"], dtype=np.float32)
+        file = read_arrays(path, read_raw(path))
+        about = json.loads(str(file["about"]))
+        xy = np.asarray(file["xy"], dtype=np.float32)
         fits = about["format"] == _FORMAT and xy.shape == (len(run.embedding), 2)
         sound = fits and about["embedding"] == _mark(run) and bool(np.isfinite(xy).all())
         return NodeMap(xy, str(about["method"]), int(about["laid_out"])) if sound else None
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, OverflowError):
         return None  # a damaged map is made again
 
 

@@ -172,7 +172,7 @@ class Run:
         path = self._file("embedding.npy")
         try:
             vectors: npt.NDArray[np.float32] = np.load(path, mmap_mode="r", allow_pickle=False)
-        except (ValueError, OSError, EOFError) as error:
+        except Exception as error:  # a damaged header is read by Python's tokenizer
             if is_short(error):
                 raise
             raise InputError(f"{path} is damaged ({error}); fit the run again") from error
@@ -409,7 +409,7 @@ def _read_parquet(path: Path) -> pa.Table:
             # A stranger's table: an offset that leads out of it must not be followed.
             table.validate(full=True)
             return table
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:  # names may not be UTF-8
         if is_short(error):
             raise
         raise InputError(f"{path} is damaged ({error}); fit the run again") from error

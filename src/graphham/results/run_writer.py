@@ -59,7 +59,7 @@ from graphham.version import __version__
 if TYPE_CHECKING:
     from graphham.graph.graph import Graph
 
-__all__ = ["Run", "RunWriter", "resume_run", "start_run"]
+__all__ = ["Run", "RunWriter", "finished_run", "resume_run", "start_run"]
 
 # A graph up to this size is kept in the run, so that the run can be looked at by itself.
 _KEPT_GRAPH_BYTES = 200 << 20
@@ -142,6 +142,19 @@ def resume_run(out: str | Path) -> RunWriter:
     if not (partial / "config.toml").is_file():
         raise InputError(f"{partial} has no config.toml, so it is no run; remove it to start anew")
     return RunWriter(final, partial, replaces=final.exists())
+
+
+def finished_run(out: str | Path) -> Run | None:
+    """Return the run of that name if nothing is left to do for it, ``None`` otherwise.
+
+    A finish that was cut off before its last rename is completed first.
+    """
+    final, partial = places(out)
+    settle(final, partial)
+    if partial.exists() or not final.exists():
+        return None
+    run = Run.open(final)
+    return None if run.summary.get("status") == "interrupted" else run
 
 
 class RunWriter:

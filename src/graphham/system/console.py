@@ -78,6 +78,11 @@ class TrainingProgress:
         self._ends: deque[float] = deque(maxlen=21)
         self._printed = 0.0
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether any training was done."""
+        return bool(self._ends)
+
     def on_plan(self, plan: Any) -> None:
         """Show what is about to happen and what it will cost."""
         self.screen.say("Plan", plan.lines())
