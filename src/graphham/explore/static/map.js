@@ -291,7 +291,7 @@ export class MapView {
       if (!info) return;
       const lines = info.groups.map((g, l) => el("div", {}, el("span", { className: "swatch", style: { background: this.model.group(l + 1, g).color } }), oneLine(this.model.group(l + 1, g).name, 40)));
       const label = info.label >= 0 ? el("div", { className: "note" }, "label: " + oneLine(this.model.overview.labels[info.label].name, 40)) : null;
-      tip.replaceChildren(el("b", {}, oneLine(info.id, 60)), info.title ? el("div", {}, oneLine(info.title, 90)) : "", ...lines, label || "", info.firm == null ? "" : el("div", { className: "note" }, this.model.standing(info) || `concentration ${info.firm.toFixed(3)}, firmer than ${percent(this.model.firmerThan(info.firm))}`));
+      tip.replaceChildren(el("b", {}, oneLine(info.id, 60)), info.title ? el("div", {}, oneLine(info.title, 90)) : "", ...lines, label || "", info.firm == null ? "" : el("div", { className: "note" }, this.model.standing(info) || `concentration ${info.firm.toFixed(2)}, firmer than ${percent(this.model.firmerThan(info.firm))}`));
       const box = this.root.getBoundingClientRect();
       const x = event.event.clientX - box.left;
       tip.style.left = (x > box.width - 310 ? Math.max(4, x - 310) : x + 14) + "px";

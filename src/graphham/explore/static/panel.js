@@ -136,7 +136,7 @@ export class PanelView {
     const own = this.model.group(1, info.groups[0]);
     const has = new Set(node.features);
     const shared = own ? own.features.filter((f) => has.has(f.name)) : [];
-    const firm = info.firm == null ? "" : `Concentration ${info.firm.toFixed(3)}, firmer than ${percent(this.model.firmerThan(info.firm))} of all nodes.`;
+    const firm = info.firm == null ? "" : `Concentration ${info.firm.toFixed(2)} of 1, firmer than ${percent(this.model.firmerThan(info.firm))} of all nodes.`;
     const groups = node.memberships.length ? node.memberships.flatMap((row, l) => this.membership(node, info, row, l + 1)) : info.groups.flatMap((g, l) => [el("h3", {}, `Level ${l + 1}`), el("p", {}, this.groupLink(l + 1, g))]);
     return [
       el("p", { className: "crumb" }, "Node"),
