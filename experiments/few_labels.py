@@ -17,7 +17,6 @@ many.
 
 from __future__ import annotations
 
-import argparse
 import functools
 import json
 import sys
@@ -29,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.cell_file import read_cells, run
+from experiments.cell_file import Plan, command, follow
 from experiments.measuring import load_graph
 from graphham.errors import InputError
 from graphham.evaluate.cells import Cell, Record
@@ -285,11 +284,7 @@ def _difference_text(one: Comparison, p: float | None) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure what is missing and print the tables."""
-    parser = argparse.ArgumentParser(
-        prog="python -m experiments.few_labels",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command("few_labels", __doc__, FILE)
     parser.add_argument("--methods", nargs="+", required=True, metavar="METHOD")
     parser.add_argument("--graphs", nargs="+", default=list(GRAPHS), metavar="GRAPH")
     parser.add_argument("--labels", nargs="+", default=list(LABELS), metavar="N")
@@ -299,10 +294,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--draws", type=int, default=DRAWS)
     parser.add_argument("--first-draw", type=int, default=0)
     parser.add_argument("--reference", default=REFERENCE, metavar="LABEL")
-    parser.add_argument("--file", type=Path, default=FILE, help="where finished cells are")
-    parser.add_argument("--show", action="store_true", help="measure nothing")
     given = parser.parse_args(arguments)
-    try:
+
+    def plan() -> Plan:
         for text in given.labels:
             if not (text.isdecimal() and int(text)) and text not in ("folds", "links"):
                 raise InputError(f"--labels {text!r}: give a number per class, folds or links")
@@ -317,15 +311,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for count in given.labels
             for entry in entries
         ]
-        if not given.show:
-            run(cells, given.file, measure_cell, functools.partial(print, flush=True))
-        records = read_cells(given.file)
-        for table in tables(records, entries, graphs, given.labels, draws, given.reference):
-            print(f"\n## {table.title}\n\n{table.markdown()}")
-    except InputError as error:
-        print(error, file=sys.stderr)
-        return 2
-    return 0
+        return cells, lambda records: tables(
+            records, entries, graphs, given.labels, draws, given.reference
+        )
+
+    return follow(given, measure_cell, plan)
 
 
 if __name__ == "__main__":

@@ -82,6 +82,17 @@ def is_planted(name: str) -> bool:
     return name in (*CASES, *TREES, *COPIES, UNEQUAL)
 
 
+def planted_roots(name: str) -> tuple[list[str], str]:
+    """Return the code that draws a planted graph, and the numbers it is given, as text."""
+    if name == UNEQUAL:
+        return [f"{__name__}:_unequal_tree"], name
+    if name in TREES:
+        return ["graphham.graph.planted:planted_hierarchy"], f"{FINE} {COARSE} {TREES[name]}"
+    if name in COPIES:
+        return [f"{__name__}:_copied"], name
+    return [f"{__name__}:_case_graph"], repr(CASES[name])
+
+
 def planted_graph(name: str, seed: int) -> tuple[Graph, list[npt.NDArray[np.int32]]]:
     """Draw a planted graph and return it with its true groups, fine to coarse.
 
@@ -103,7 +114,10 @@ def planted_graph(name: str, seed: int) -> tuple[Graph, list[npt.NDArray[np.int3
     if name not in CASES:
         known = ", ".join((*CASES, *TREES, *COPIES, UNEQUAL))
         raise InputError(f"there is no planted case {name!r}; choose {known}")
-    case = CASES[name]
+    return _case_graph(CASES[name], name, seed)
+
+
+def _case_graph(case: Case, name: str, seed: int) -> tuple[Graph, list[npt.NDArray[np.int32]]]:
     draw = numpy_generator(derive_key(seed, "planted case", case.key))
     fine = draw.permutation(np.arange(_NODES) % FINE).astype(np.int32)
     coarse = (fine // (FINE // COARSE)).astype(np.int32)

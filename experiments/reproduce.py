@@ -20,6 +20,7 @@ from experiments.paper_page import study_tables
 from experiments.results_page import write_results
 from experiments.stored import gather
 from experiments.studies import Study, load_study, study_names, study_variants
+from experiments.versions import cell_version
 from graphham.errors import InputError
 from graphham.evaluate.cells import Cell, CellStore, Record
 from graphham.evaluate.reporting import select
@@ -82,7 +83,7 @@ def reproduce(
         "Plan",
         [f"{', '.join(s.name for s in studies)}: {len({c.key for c in cells})} cells", str(out)],
     )
-    outcome = run_cells(cells, store, screen, keep=keep, work=measure)
+    outcome = run_cells(cells, store, screen, keep=keep, work=measure, version=cell_version)
     for study in studies:
         write_study(study, outcome.records, store, screen)
     return outcome

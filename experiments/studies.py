@@ -27,6 +27,7 @@ _BLOCK_KEYS = {
     "budget",
     "grid",
     "settings",
+    "quick",  # false: no part of the small version
 }
 
 
@@ -103,6 +104,8 @@ def load_study(
         if unknown:
             raise InputError(f"{name}.toml has unknown entries {', '.join(sorted(unknown))}")
         if block["protocol"] not in small.get("protocols", [block["protocol"]]):
+            continue
+        if quick and not block.get("quick", True):
             continue
         block = {
             **({"methods": list(variants)} if variants else {}),
