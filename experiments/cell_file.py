@@ -87,7 +87,11 @@ def command(module: str, about: str | None, file: Path) -> argparse.ArgumentPars
     parser.add_argument("--file", type=Path, default=file, help="where finished cells are")
     parser.add_argument("--show", action="store_true", help="measure nothing")
     parser.add_argument(
-        "--renew", action="store_true", help="measure cells of other versions of the code again"
+        "--stale",
+        nargs="*",
+        metavar="METHOD",
+        help="measure the file's cells of other versions of the code again, of these methods or "
+        "of all, and nothing else",
     )
     return parser
 
@@ -101,15 +105,39 @@ def follow(given: argparse.Namespace, measure: Measure, plan: Callable[[], Plan]
         plan: Reads the other options; what is wrong with them it says by an :class:`InputError`.
     """
     try:
+        if given.stale is not None:
+            run(
+                stale_cells(given.file, measure, given.stale), given.file, measure, _print_now, True
+            )
+            sort_cells(given.file)
+            return 0
         cells, tables = plan()
         if not given.show:
-            run(cells, given.file, measure, _print_now, given.renew)
+            run(cells, given.file, measure, _print_now)
         for table in tables(read_cells(given.file)):
             print(f"\n## {table.title}\n\n{table.markdown()}")
     except InputError as error:
         print(error, file=sys.stderr)
         return 2
     return 0
+
+
+def stale_cells(path: Path, measure: Measure, methods: Iterable[str] = ()) -> list[Cell]:
+    """Return the cells of a file that another version of the code measured.
+
+    Args:
+        path: The file.
+        measure: What measures its cells.
+        methods: Only those of these methods; of all when there are none.
+    """
+    wanted = set(methods)
+    known = [(Cell.from_dict(record["cell"]), record) for record in read_cells(path).values()]
+    return [
+        cell
+        for cell, record in known
+        if (not wanted or cell.method in wanted)
+        and not is_current(record, cell_version(cell, measure))
+    ]
 
 
 def _print_now(text: str) -> None:

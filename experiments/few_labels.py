@@ -285,7 +285,7 @@ def _difference_text(one: Comparison, p: float | None) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure what is missing and print the tables."""
     parser = command("few_labels", __doc__, FILE)
-    parser.add_argument("--methods", nargs="+", required=True, metavar="METHOD")
+    parser.add_argument("--methods", nargs="+", default=[REFERENCE], metavar="METHOD")
     parser.add_argument("--graphs", nargs="+", default=list(GRAPHS), metavar="GRAPH")
     parser.add_argument("--labels", nargs="+", default=list(LABELS), metavar="N")
     parser.add_argument(

@@ -108,14 +108,14 @@ def load_study(
         if quick and not block.get("quick", True):
             continue
         block = {
-            **({"methods": list(variants)} if variants else {}),
+            "methods": list(variants) or ["graphham"],
             **block,
             **{key: value for key, value in small.items() if key != "protocols"},
         }
         block = {
             **block,
             **({"datasets": [g for g in datasets if g in block["datasets"]]} if datasets else {}),
-            **({"methods": _able(methods, block)} if methods and "methods" in block else {}),
+            **({"methods": _able(methods, block)} if methods else {}),
             **({"seeds": list(seeds)} if seeds else {}),
             **({"budget": budget} if budget else {}),
         }
@@ -148,7 +148,7 @@ def _expand(
     points = [
         dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())
     ] or [{}]
-    methods = block.get("methods", ["graphham"])
+    methods = block["methods"]
     # Fold by fold, all methods: what is finished can be compared at any time.
     order = itertools.product(block["datasets"], block.get("seeds", [0]), chosen, methods, points)
     cells = []
@@ -175,8 +175,11 @@ def _expand(
 
 
 def _able(methods: Sequence[str], block: dict[str, Any]) -> list[str]:
-    """Return the methods asked for that can do what a block measures."""
-    if block["kind"] not in ("classify", "links"):
+    """Return the methods asked for that can do what a block measures.
+
+    Settings of a block are those of the methods it names, and mean nothing to others.
+    """
+    if block["kind"] not in ("classify", "links") or block.get("settings"):
         return [name for name in methods if name in block["methods"]]
     from graphham.methods.registry import method_rows
 

@@ -9,8 +9,7 @@ from typing import Any
 from experiments.hierarchy_peers import PEERS
 from experiments.planted_cases import is_planted, planted_roots
 from graphham.evaluate.cells import Cell, Record
-from graphham.evaluate.code_version import MEASURES, code_version, reader_roots
-from graphham.methods.registry import method_names, method_place
+from graphham.evaluate.code_version import MEASURES, code_version, method_roots, reader_roots
 
 # The last four are kinds that only we measure; see measuring.py.
 _MEASURES = {
@@ -57,7 +56,7 @@ def _method_roots(name: str) -> list[str]:
         made = PEERS[name][1]
         return [f"{made.__module__}:{made.__qualname__.partition('.')[0]}"]
     # Names of variants stand for settings of ours, and those are part of the cell.
-    return [method_place(name)] if name in method_names() else []
+    return method_roots(name)
 
 
 def _place(function: Callable[..., Any]) -> str:

@@ -88,9 +88,16 @@ class _Module:
 
 def cell_version(cell: Cell) -> str:
     """Return the version of the code that measures a cell of kind ``classify`` or ``links``."""
-    from graphham.methods.registry import method_place
+    return code_version(
+        [MEASURES[cell.kind], *method_roots(cell.method), *reader_roots(cell.graph)]
+    )
 
-    return code_version([MEASURES[cell.kind], method_place(cell.method), *reader_roots(cell.graph)])
+
+def method_roots(name: str) -> list[str]:
+    """Return the class of a method; nothing for a name that no method has."""
+    from graphham.methods.registry import method_names, method_place
+
+    return [method_place(name)] if name in method_names() else []
 
 
 def reader_roots(graph: str) -> list[str]:

@@ -103,6 +103,7 @@ def run_cells(
     keep: bool = False,
     work: Callable[..., Measured] = measure,
     version: Callable[[Cell], str] = cell_version,
+    renew: bool = False,
 ) -> Outcome:
     """Measure every cell that is not finished, sharing the work with other processes.
 
@@ -120,20 +121,29 @@ def run_cells(
         wait: Wait at the end for cells other processes are working on.
         work: Does one cell.
         version: Says which version of the code a cell's number comes from.
+        renew: Measure finished cells of other versions again.
     """
     outcome = Outcome()
     fits = Fits(store.groups)
     more = {"fits": fits, **({"keep": True} if keep else {})}
     chosen = functools.partial(work, **more)
+    # Before the first cell: the source may change while they are measured, the loaded code cannot.
+    code = {cell.key: version(cell) for cell in cells}
+
+    def finished(cell: Cell) -> Record | None:
+        record = store.read(cell) if store.is_finished(cell) else None
+        if record is None or not renew:
+            return record
+        return record if record.get("versions", {}).get("code") == code[cell.key] else None
+
     todo: list[Cell] = []
     for cell in {cell.key: cell for cell in cells}.values():
-        if store.is_finished(cell):
-            outcome.records[cell.key] = store.read(cell)
-        else:
+        record = finished(cell)
+        if record is None:
             todo.append(cell)
+        else:
+            outcome.records[cell.key] = record
     todo = together(todo)
-    # Before the first cell: the source may change while they are measured, the loaded code cannot.
-    code = {cell.key: version(cell) for cell in todo}
     total = len(todo) + len(outcome.records)
     with CellProgress(screen, total, outcome.records) as progress, one_thread(), fits:
         while todo:
@@ -145,9 +155,9 @@ def run_cells(
                 with store.claim(cell) as is_ours:
                     if not is_ours:
                         elsewhere.append(cell)
-                    elif store.is_finished(cell):
-                        outcome.records[cell.key] = store.read(cell)
-                        progress.finish(cell, outcome.records[cell.key], is_ours=False)
+                    elif (record := finished(cell)) is not None:
+                        outcome.records[cell.key] = record
+                        progress.finish(cell, record, is_ours=False)
                     else:
                         progress.begin(cell, [c for c in todo if c.key not in outcome.records])
                         _run_one(cell, store, graph, chosen, outcome, progress, code[cell.key])
