@@ -73,8 +73,10 @@ def run(
         with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(whole, ensure_ascii=False, sort_keys=True) + "\n")
         metrics = whole.get("metrics", whole.get("reason"))
-        score = metrics.get("accuracy") if isinstance(metrics, dict) else metrics
-        say(f"{number}/{len(todo)} {cell.graph} {cell.protocol} {cell.method} {cell.seed}: {score}")
+        if isinstance(metrics, dict):
+            metrics = metrics.get("micro_f1", metrics.get("accuracy"))
+        name = f"{cell.graph} {cell.protocol} {cell.method} {cell.seed}"
+        say(f"{number}/{len(todo)} {name}: {metrics}")
 
 
 def command(module: str, about: str | None, file: Path) -> argparse.ArgumentParser:

@@ -11,8 +11,9 @@ which another run goes on with; several processes may share it.
 
 A method is ``NAME``, ``NAME:published`` (the settings of its paper), ``NAME:tuned`` (the better on
 validation of the settings every method may try), or ``LABEL=NAME{JSON}`` with settings of its own.
-A graph is a dataset, a planted case, or either with random links added: ``cora+100`` has twice as
-many.
+A graph is a dataset, a planted case (without features: ``homophilous-bare``), or either with random
+links added: ``cora+100`` has twice as many. Graphs with several labels a node (``interests``,
+``interests-partners``) take folds and are scored by micro-F1.
 """
 
 from __future__ import annotations
@@ -156,9 +157,11 @@ def find_graph(name: str, draw: int) -> Graph:
     return with_random_links(graph, int(percent), draw)
 
 
-def metric(cell: Cell) -> str:
-    """Return what a cell is scored by."""
-    return "auc" if cell.kind == "links" else "accuracy"
+def score(record: Record) -> float:
+    """Return what a finished cell is compared by: AUC, accuracy, or micro-F1 of several labels."""
+    metrics = record["metrics"]
+    name = next(name for name in ("auc", "micro_f1", "accuracy") if name in metrics)
+    return float(metrics[name])
 
 
 def measure_cell(cell: Cell) -> Record:
@@ -203,7 +206,7 @@ def tables(
                 cell = entry.cell(graph, count, draw)
                 record = records.get(cell.key, {})
                 if record.get("status") == "done":
-                    found[draw] = float(record["metrics"][metric(cell)])
+                    found[draw] = score(record)
                     seconds.setdefault(entry.label, []).append(float(record["cost"]["cpu_seconds"]))
     heads = {(g, c): Column(f"{g}-{c}", f"{g}, {c}", "score") for g, c in conditions}
     rows = tuple(
@@ -221,7 +224,9 @@ def tables(
         f"Accuracy, mean and standard error over the draws that are finished, {finished} of "
         f"{len(draws)} in a column; a mean without an error is one draw."
     )
-    first = Table("Accuracy, or AUC of links", columns, rows, (note,), "means")
+    first = Table(
+        "Accuracy, micro-F1 of several labels, or AUC of links", columns, rows, (note,), "means"
+    )
     second = _differences(scores, entries, conditions, heads, reference)
     return [first] if second is None else [first, second]
 
