@@ -14,6 +14,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from experiments.planted_labels import BARE, FAMILIES, draw_interests, without_features
+from experiments.planted_sizes import draw_stand_in, stand_in
 from graphham.errors import InputError
 from graphham.graph.graph import Graph, Labels, build_graph
 from graphham.sampling.keys import derive_key, numpy_generator
@@ -80,7 +81,8 @@ _CHILDREN = (2, 4, 6)
 
 def is_planted(name: str) -> bool:
     """Tell whether a graph's name is that of a planted case or tree, with features or without."""
-    return name.removesuffix(BARE) in (*CASES, *TREES, *COPIES, *FAMILIES, UNEQUAL)
+    known = (*CASES, *TREES, *COPIES, *FAMILIES, UNEQUAL)
+    return name.removesuffix(BARE) in known or stand_in(name) is not None
 
 
 def planted_roots(name: str) -> tuple[list[str], str]:
@@ -90,6 +92,8 @@ def planted_roots(name: str) -> tuple[list[str], str]:
         return [*roots, "experiments.planted_labels:without_features"], numbers
     if name == UNEQUAL:
         return [f"{__name__}:_unequal_tree"], name
+    if (about := stand_in(name)) is not None:
+        return ["experiments.planted_sizes:draw_stand_in"], repr(about)
     if name in FAMILIES:
         return ["experiments.planted_labels:draw_interests"], repr(FAMILIES[name])
     if name in TREES:
@@ -105,13 +109,16 @@ def planted_graph(name: str, seed: int) -> tuple[Graph, list[npt.NDArray[np.int3
     Args:
         name: A key of :data:`CASES`, :data:`TREES`, :data:`COPIES` or
             :data:`experiments.planted_labels.FAMILIES`, or :data:`UNEQUAL`; with ``-bare`` behind
-            it, the same graph without features.
+            it, the same graph without features; or a stand-in of
+            :mod:`experiments.planted_sizes`.
         seed: Draws graph and features.
     """
     if name.endswith(BARE):
         return without_features(planted_graph(name.removesuffix(BARE), seed), name)
     if name == UNEQUAL:
         return _unequal_tree(seed)
+    if (about := stand_in(name)) is not None:
+        return draw_stand_in(about, name, seed)
     if name in FAMILIES:
         return draw_interests(FAMILIES[name], name, seed)
     if name in TREES:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from experiments.planted_sizes import STANDINS
 from graphham.config.presets import merge
 from graphham.errors import InputError
 from graphham.evaluate.cells import Cell
@@ -92,10 +93,7 @@ def load_study(
     named = {graph for block in whole["block"] for graph in block["datasets"]}
     for graph in datasets or ():
         if graph not in named:
-            raise InputError(
-                f"{name} has no graph {graph!r}; it has {', '.join(sorted(named))}; other graphs "
-                f"are measured by 'graphham evaluate'"
-            )
+            raise InputError(_refusal(name, graph, named))
     variants = study_variants(name)
     small = whole.get("quick", {}) if quick else {}
     cells: dict[str, Cell] = {}
@@ -124,6 +122,22 @@ def load_study(
     if not cells:
         raise InputError(f"{name} has no cells for what was asked; leave --methods or --quick out")
     return Study(name, whole["title"], tuple(cells.values()), whole.get("page", ""))
+
+
+def _refusal(study: str, graph: str, named: set[str]) -> str:
+    """Say why a study does not measure a graph, and what does."""
+    from graphham.datasets.catalog import CATALOG
+
+    has = f"{study} measures {', '.join(sorted(named))}"
+    if f"{graph}-planted" in STANDINS:
+        return (
+            f"{has}; {graph} takes hours a cell and is not measured here: 'graphham reproduce "
+            f"large' measures {graph}-planted, a planted stand-in of its size, and 'graphham "
+            f"evaluate classify {graph}' the graph itself once 'graphham data get {graph}' has it"
+        )
+    if graph in CATALOG:
+        return f"{has}; 'graphham evaluate classify {graph}' measures {graph}"
+    return f"{has}, no graph {graph!r}; other graphs are measured by 'graphham evaluate'"
 
 
 def settings_for(known: dict[str, Any], kind: str, method: str, graph: str) -> dict[str, Any]:

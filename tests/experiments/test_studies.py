@@ -37,6 +37,10 @@ def test_choices_narrow_a_study() -> None:
         load_study("hierarchy", methods=["gat"])
     with pytest.raises(InputError, match="debian"):
         load_study("table2", datasets=["debian"])
+    with pytest.raises(InputError, match=r"reproduce large' measures youtube-planted, a planted"):
+        load_study("table2", datasets=["youtube"])
+    with pytest.raises(InputError, match="evaluate classify amazon-photo"):
+        load_study("table2", datasets=["amazon-photo"])
     with pytest.raises(InputError, match="table9"):
         load_study("table9")
     grid = load_study("figure5").cells
