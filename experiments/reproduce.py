@@ -16,7 +16,7 @@ from experiments.paper_figures import (
     surface_figure,
     surfaces,
 )
-from experiments.paper_page import study_tables
+from experiments.paper_page import picture_name, study_tables
 from experiments.results_page import write_results
 from experiments.stale import stale_parts, stale_text
 from experiments.stored import gather, read_stored
@@ -145,7 +145,8 @@ def draw_study(study: Study, records: list[Record], store: CellStore) -> list[Pa
     for record in records:
         if record.get("status") == "done":
             arrays = store.read_arrays(Cell.from_dict(record["cell"]))
-            loaded.setdefault(record["cell"]["graph"], (record, arrays))
+            if arrays:
+                loaded.setdefault(picture_name(record["cell"]), (record, arrays))
     if study.name == "figure6":
         return save_figure(
             gap_figure({name: arrays for name, (_, arrays) in loaded.items()}), folder, study.name
