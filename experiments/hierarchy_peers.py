@@ -410,7 +410,7 @@ def _with_nearest(codes: npt.NDArray[Any], flat: npt.NDArray[np.float64]) -> Cod
 
     lost = codes < 0
     if not lost.any() or lost.all():
-        return np.maximum(codes, 0).astype(np.int32)
+        return np.asarray(np.maximum(codes, 0), dtype=np.int32)
     near = KNeighborsClassifier(1).fit(flat[~lost], codes[~lost])
     whole = codes.copy()
     whole[lost] = near.predict(flat[lost])
