@@ -22,7 +22,6 @@ and of words averaged over three steps. Cells are lines of ``results/explanation
 
 from __future__ import annotations
 
-import argparse
 import functools
 import sys
 import time
@@ -34,9 +33,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from experiments.cell_file import read_cells, run
+from experiments.cell_file import Plan, command, follow
 from experiments.few_labels import find_graph
-from graphham.errors import InputError
 from graphham.evaluate.cells import Cell, Record
 from graphham.evaluate.metrics import class_metrics
 from graphham.evaluate.running import one_thread
@@ -330,26 +328,15 @@ def _digits(value: Any) -> str | None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure what is missing and print the tables."""
-    parser = argparse.ArgumentParser(
-        prog="python -m experiments.explanation_study",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command("explanation_study", __doc__, FILE)
     parser.add_argument("--seeds", type=int, default=SEEDS)
-    parser.add_argument("--file", type=Path, default=FILE, help="where finished cells are")
-    parser.add_argument("--show", action="store_true", help="measure nothing")
     given = parser.parse_args(arguments)
     seeds = range(given.seeds)
-    try:
-        if not given.show:
-            say = functools.partial(print, flush=True)
-            run(study_cells(seeds), given.file, measure_cell, say)
-        for table in tables(read_cells(given.file), seeds):
-            print(f"\n## {table.title}\n\n{table.markdown()}")
-    except InputError as error:
-        print(error, file=sys.stderr)
-        return 2
-    return 0
+
+    def plan() -> Plan:
+        return study_cells(seeds), lambda records: tables(records, seeds)
+
+    return follow(given, measure_cell, plan)
 
 
 if __name__ == "__main__":

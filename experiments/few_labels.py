@@ -11,13 +11,13 @@ which another run goes on with; several processes may share it.
 
 A method is ``NAME``, ``NAME:published`` (the settings of its paper), ``NAME:tuned`` (the better on
 validation of the settings every method may try), or ``LABEL=NAME{JSON}`` with settings of its own.
-A graph is a dataset, a planted case, or either with random links added: ``cora+100`` has twice as
-many.
+A graph is a dataset, a planted case (without features: ``homophilous-bare``), or either with random
+links added: ``cora+100`` has twice as many. Graphs with several labels a node (``interests``,
+``interests-partners``) take folds and are scored by micro-F1.
 """
 
 from __future__ import annotations
 
-import argparse
 import functools
 import json
 import sys
@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.cell_file import read_cells, run
+from experiments.cell_file import Plan, command, follow
 from experiments.measuring import load_graph
 from graphham.errors import InputError
 from graphham.evaluate.cells import Cell, Record
@@ -157,9 +157,11 @@ def find_graph(name: str, draw: int) -> Graph:
     return with_random_links(graph, int(percent), draw)
 
 
-def metric(cell: Cell) -> str:
-    """Return what a cell is scored by."""
-    return "auc" if cell.kind == "links" else "accuracy"
+def score(record: Record) -> float:
+    """Return what a finished cell is compared by: AUC, accuracy, or micro-F1 of several labels."""
+    metrics = record["metrics"]
+    name = next(name for name in ("auc", "micro_f1", "accuracy") if name in metrics)
+    return float(metrics[name])
 
 
 def measure_cell(cell: Cell) -> Record:
@@ -204,7 +206,7 @@ def tables(
                 cell = entry.cell(graph, count, draw)
                 record = records.get(cell.key, {})
                 if record.get("status") == "done":
-                    found[draw] = float(record["metrics"][metric(cell)])
+                    found[draw] = score(record)
                     seconds.setdefault(entry.label, []).append(float(record["cost"]["cpu_seconds"]))
     heads = {(g, c): Column(f"{g}-{c}", f"{g}, {c}", "score") for g, c in conditions}
     rows = tuple(
@@ -222,7 +224,9 @@ def tables(
         f"Accuracy, mean and standard error over the draws that are finished, {finished} of "
         f"{len(draws)} in a column; a mean without an error is one draw."
     )
-    first = Table("Accuracy, or AUC of links", columns, rows, (note,), "means")
+    first = Table(
+        "Accuracy, micro-F1 of several labels, or AUC of links", columns, rows, (note,), "means"
+    )
     second = _differences(scores, entries, conditions, heads, reference)
     return [first] if second is None else [first, second]
 
@@ -285,12 +289,8 @@ def _difference_text(one: Comparison, p: float | None) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure what is missing and print the tables."""
-    parser = argparse.ArgumentParser(
-        prog="python -m experiments.few_labels",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--methods", nargs="+", required=True, metavar="METHOD")
+    parser = command("few_labels", __doc__, FILE)
+    parser.add_argument("--methods", nargs="+", default=[REFERENCE], metavar="METHOD")
     parser.add_argument("--graphs", nargs="+", default=list(GRAPHS), metavar="GRAPH")
     parser.add_argument("--labels", nargs="+", default=list(LABELS), metavar="N")
     parser.add_argument(
@@ -299,10 +299,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--draws", type=int, default=DRAWS)
     parser.add_argument("--first-draw", type=int, default=0)
     parser.add_argument("--reference", default=REFERENCE, metavar="LABEL")
-    parser.add_argument("--file", type=Path, default=FILE, help="where finished cells are")
-    parser.add_argument("--show", action="store_true", help="measure nothing")
     given = parser.parse_args(arguments)
-    try:
+
+    def plan() -> Plan:
         for text in given.labels:
             if not (text.isdecimal() and int(text)) and text not in ("folds", "links"):
                 raise InputError(f"--labels {text!r}: give a number per class, folds or links")
@@ -317,15 +316,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for count in given.labels
             for entry in entries
         ]
-        if not given.show:
-            run(cells, given.file, measure_cell, functools.partial(print, flush=True))
-        records = read_cells(given.file)
-        for table in tables(records, entries, graphs, given.labels, draws, given.reference):
-            print(f"\n## {table.title}\n\n{table.markdown()}")
-    except InputError as error:
-        print(error, file=sys.stderr)
-        return 2
-    return 0
+        return cells, lambda records: tables(
+            records, entries, graphs, given.labels, draws, given.reference
+        )
+
+    return follow(given, measure_cell, plan)
 
 
 if __name__ == "__main__":

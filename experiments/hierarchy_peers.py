@@ -372,19 +372,49 @@ def _umap_hdbscan(graph: Graph, groups: list[int], seed: int) -> Peer:
     try:
         umap: Any = importlib.import_module("umap")
     except ImportError as error:
-        raise InputError("UMAP + HDBSCAN needs umap-learn, which is not installed") from error
+        raise InputError(
+            "UMAP + HDBSCAN needs umap-learn, which is not installed; install graphham[peers]"
+        ) from error
+    vectors = _three_steps(graph)
+    with warnings.catch_warnings():
+        # It says that a seed costs it its threads, and whom it could not connect.
+        warnings.simplefilter("ignore")
+        flat = umap.UMAP(n_components=5, random_state=seed).fit_transform(vectors)
+    return Peer(density_levels(np.nan_to_num(np.asarray(flat, dtype=np.float64)), groups))
+
+
+def density_levels(flat: npt.NDArray[np.float64], groups: Sequence[int]) -> list[Codes]:
+    """Cluster points by density with smallest clusters of many sizes, and take two levels.
+
+    Points that no cluster wants join that of the nearest one that has a cluster: a node without a
+    group would otherwise be in a group of all such nodes.
+
+    Args:
+        flat: ``(nodes, dim)`` places.
+        groups: Wanted groups per level; the finest and the middle one when there are none.
+    """
     from sklearn.cluster import HDBSCAN
 
-    flat = umap.UMAP(n_components=5, random_state=seed).fit_transform(_three_steps(graph))
-    sizes = np.unique(np.geomspace(5, len(flat) / 4, 24).round().astype(int)).tolist()
-    found = [HDBSCAN(min_cluster_size=size).fit_predict(flat) for size in sizes]
+    sizes = np.unique(np.geomspace(5, len(flat) / 4, _RESOLUTIONS).round().astype(int)).tolist()
+    found = [HDBSCAN(min_cluster_size=size, copy=True).fit_predict(flat) for size in sizes]
     if not groups:
-        return Peer([(codes + 1).astype(np.int32) for codes in (found[0], found[len(found) // 2])])
-    levels = []
-    for wanted in groups:
-        best = min(found, key=lambda codes: abs(int(codes.max()) + 1 - wanted))
-        levels.append((best + 1).astype(np.int32))
-    return Peer(levels)
+        chosen = [found[0], found[len(found) // 2]]
+    else:
+        chosen = [min(found, key=lambda codes: abs(codes.max() + 1 - wanted)) for wanted in groups]
+    return [_with_nearest(codes, flat) for codes in chosen]
+
+
+def _with_nearest(codes: npt.NDArray[Any], flat: npt.NDArray[np.float64]) -> Codes:
+    """Give points without a cluster that of the nearest point with one."""
+    from sklearn.neighbors import KNeighborsClassifier
+
+    lost = codes < 0
+    if not lost.any() or lost.all():
+        return np.asarray(np.maximum(codes, 0), dtype=np.int32)
+    near = KNeighborsClassifier(1).fit(flat[~lost], codes[~lost])
+    whole = codes.copy()
+    whole[lost] = near.predict(flat[lost])
+    return np.asarray(whole, dtype=np.int32)
 
 
 def _three_steps(graph: Graph) -> npt.NDArray[np.float32]:

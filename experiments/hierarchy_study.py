@@ -17,7 +17,6 @@ every time it was looked at.
 
 from __future__ import annotations
 
-import argparse
 import functools
 import itertools
 import resource
@@ -31,11 +30,10 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.metrics import adjusted_mutual_info_score, normalized_mutual_info_score
 
-from experiments.cell_file import read_cells, run
+from experiments.cell_file import Plan, command, follow
 from experiments.hierarchy_peers import CHOOSERS, PEERS, peer_hierarchy
 from experiments.measuring import load_graph
 from experiments.planted_cases import COARSE, FINE, is_planted, planted_graph
-from graphham.errors import InputError
 from graphham.evaluate.cells import Cell, Record
 from graphham.evaluate.running import one_thread
 from graphham.evaluate.tables import Column, Table
@@ -269,28 +267,19 @@ def _lead_table(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure what is missing and print the tables."""
-    parser = argparse.ArgumentParser(
-        prog="python -m experiments.hierarchy_study",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command("hierarchy_study", __doc__, FILE)
     parser.add_argument("--graphs", nargs="+", default=list(GRAPHS), metavar="GRAPH")
     parser.add_argument("--methods", nargs="+", default=list(METHODS), metavar="METHOD")
     parser.add_argument("--seeds", type=int, default=SEEDS)
-    parser.add_argument("--file", type=Path, default=FILE, help="where finished cells are")
-    parser.add_argument("--show", action="store_true", help="measure nothing")
     given = parser.parse_args(arguments)
-    try:
+
+    def plan() -> Plan:
         cells = study_cells(given.graphs, given.methods, given.seeds)
         if not given.show:
             _warm_up(given.methods)
-            run(cells, given.file, measure_cell, functools.partial(print, flush=True))
-        for table in tables(read_cells(given.file), cells):
-            print(f"\n## {table.title}\n\n{table.markdown()}")
-    except InputError as error:
-        print(error, file=sys.stderr)
-        return 2
-    return 0
+        return cells, lambda records: tables(records, cells)
+
+    return follow(given, measure_cell, plan)
 
 
 def _warm_up(methods: Sequence[str]) -> None:

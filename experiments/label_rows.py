@@ -64,7 +64,7 @@ def read_scores(records: Iterable[Record]) -> Scores:
         if record.get("status") != "done":
             continue
         cell, metrics = record["cell"], record["metrics"]
-        score = metrics.get("accuracy", metrics.get("auc"))
+        score = metrics.get("micro_f1", metrics.get("accuracy", metrics.get("auc")))
         name = _row_name(cell)
         part = PARTS.get((cell["method"], json.dumps(cell["settings"], sort_keys=True)))
         if score is None or (name is None and part is None):

@@ -20,7 +20,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from experiments.versions import study_version
 from graphham.evaluate.cells import rounded
+from graphham.evaluate.running import versions
 from graphham.evaluate.tables import Column, Table
 from graphham.kernels import mixture_loops as loops
 from graphham.model.kmeans import kmeans
@@ -326,7 +328,8 @@ def main() -> None:
         small = plant_mixtures(120, 4, 2, 8, has_words=has_words)
         read_mixtures(small, small.memberships, rounds=1)
     found = study(chosen.seeds)
-    lines = [json.dumps(rounded(row, 4)) + "\n" for row in found.rows]
+    stamp = {"versions": versions(study_version(study))}
+    lines = [json.dumps({**rounded(row, 4), **stamp}) + "\n" for row in found.rows]
     write_bytes(chosen.out, "".join(lines).encode())
     print(found.markdown())
 

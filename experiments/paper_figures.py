@@ -226,7 +226,9 @@ def surfaces(records: Iterable[Record]) -> list[Surface]:
             point = (loss["loss.must_link_weight"], loss["loss.cannot_link_weight"])
         if point is None:
             continue
-        space = spaces.setdefault((record["cell"]["graph"], *names), {})
+        graph, method = record["cell"]["graph"], record["cell"]["method"]
+        graph = graph if method == "graphham" else f"{graph}, {method}"
+        space = spaces.setdefault((graph, *names), {})
         space.setdefault((point[0], point[1]), []).append(record["metrics"]["accuracy"])
     found = []
     for (graph, row_name, column_name), space in spaces.items():

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from experiments.large import large_section
+from experiments.paper_sentences import collapse_sentence, gap_sentences, surface_sentences
 from experiments.paper_tables import ABLATIONS, ablation_table, tables_beside_paper
 from experiments.published import ODDITIES
 from experiments.stored import commits, earlier_note, read_stored
@@ -98,14 +100,35 @@ def _section(name: str, records: list[Record], seen: set[str], pictures: str) ->
     tables = study_tables(name, records)
     if name.startswith("figure"):
         lines[-1:] = [*_pictures(name, records, pictures), ""]
+    said = _sentences(name, records)
+    if said:
+        lines[-1:] = [*(f"- {line}" for line in said), "", ""]
     return "\n".join(lines) + join_markdown(tables, seen)
+
+
+def _sentences(name: str, records: list[Record]) -> list[str]:
+    """Return what is seen, in words."""
+    if name == "figure5":
+        from experiments.paper_figures import surfaces
+
+        return surface_sentences(surfaces(records))
+    if name == "figure6":
+        return gap_sentences(records)
+    collapsed = collapse_sentence(records) if name in ("table2", "table4") else ""
+    return [collapsed] if collapsed else []
 
 
 def _pictures(name: str, records: list[Record], folder: str) -> list[str]:
     """Return links to the figure, one per graph where each graph has its own."""
-    graphs = dict.fromkeys(record["cell"]["graph"] for record in records)
-    files = [f"{name}-{graph}" for graph in graphs] if name in ("figure3", "figure4") else [name]
+    cells = dict.fromkeys(picture_name(record["cell"]) for record in records)
+    files = [f"{name}-{cell}" for cell in cells] if name in ("figure3", "figure4") else [name]
     return [f"![{file}]({folder}/{file}.png)" for file in files]
+
+
+def picture_name(cell: Mapping[str, Any]) -> str:
+    """Return what the picture of a portrait is called: its graph, and the preset if not ours."""
+    preset = cell["settings"].get("preset")
+    return f"{cell['graph']}-{preset}" if preset else str(cell["graph"])
 
 
 def _head(records: Mapping[str, Record]) -> str:

@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from experiments.planted_labels import BARE, FAMILIES, draw_interests, without_features
+from experiments.planted_sizes import draw_stand_in, stand_in
 from graphham.errors import InputError
 from graphham.graph.graph import Graph, Labels, build_graph
 from graphham.sampling.keys import derive_key, numpy_generator
@@ -78,19 +80,47 @@ _CHILDREN = (2, 4, 6)
 
 
 def is_planted(name: str) -> bool:
-    """Tell whether a graph's name is that of a planted case or tree."""
-    return name in (*CASES, *TREES, *COPIES, UNEQUAL)
+    """Tell whether a graph's name is that of a planted case or tree, with features or without."""
+    known = (*CASES, *TREES, *COPIES, *FAMILIES, UNEQUAL)
+    return name.removesuffix(BARE) in known or stand_in(name) is not None
+
+
+def planted_roots(name: str) -> tuple[list[str], str]:
+    """Return the code that draws a planted graph, and the numbers it is given, as text."""
+    if name.endswith(BARE):
+        roots, numbers = planted_roots(name.removesuffix(BARE))
+        return [*roots, "experiments.planted_labels:without_features"], numbers
+    if name == UNEQUAL:
+        return [f"{__name__}:_unequal_tree"], name
+    if (about := stand_in(name)) is not None:
+        return ["experiments.planted_sizes:draw_stand_in"], repr(about)
+    if name in FAMILIES:
+        return ["experiments.planted_labels:draw_interests"], repr(FAMILIES[name])
+    if name in TREES:
+        return ["graphham.graph.planted:planted_hierarchy"], f"{FINE} {COARSE} {TREES[name]}"
+    if name in COPIES:
+        return [f"{__name__}:_copied"], name
+    return [f"{__name__}:_case_graph"], repr(CASES[name])
 
 
 def planted_graph(name: str, seed: int) -> tuple[Graph, list[npt.NDArray[np.int32]]]:
     """Draw a planted graph and return it with its true groups, fine to coarse.
 
     Args:
-        name: A key of :data:`CASES`, :data:`TREES` or :data:`COPIES`, or :data:`UNEQUAL`.
+        name: A key of :data:`CASES`, :data:`TREES`, :data:`COPIES` or
+            :data:`experiments.planted_labels.FAMILIES`, or :data:`UNEQUAL`; with ``-bare`` behind
+            it, the same graph without features; or a stand-in of
+            :mod:`experiments.planted_sizes`.
         seed: Draws graph and features.
     """
+    if name.endswith(BARE):
+        return without_features(planted_graph(name.removesuffix(BARE), seed), name)
     if name == UNEQUAL:
         return _unequal_tree(seed)
+    if (about := stand_in(name)) is not None:
+        return draw_stand_in(about, name, seed)
+    if name in FAMILIES:
+        return draw_interests(FAMILIES[name], name, seed)
     if name in TREES:
         from graphham.graph.planted import planted_hierarchy
 
@@ -101,9 +131,12 @@ def planted_graph(name: str, seed: int) -> tuple[Graph, list[npt.NDArray[np.int3
     if name in COPIES:
         return _copied(name, seed)
     if name not in CASES:
-        known = ", ".join((*CASES, *TREES, *COPIES, UNEQUAL))
+        known = ", ".join((*CASES, *TREES, *COPIES, *FAMILIES, UNEQUAL))
         raise InputError(f"there is no planted case {name!r}; choose {known}")
-    case = CASES[name]
+    return _case_graph(CASES[name], name, seed)
+
+
+def _case_graph(case: Case, name: str, seed: int) -> tuple[Graph, list[npt.NDArray[np.int32]]]:
     draw = numpy_generator(derive_key(seed, "planted case", case.key))
     fine = draw.permutation(np.arange(_NODES) % FINE).astype(np.int32)
     coarse = (fine // (FINE // COARSE)).astype(np.int32)

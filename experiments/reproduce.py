@@ -16,10 +16,12 @@ from experiments.paper_figures import (
     surface_figure,
     surfaces,
 )
-from experiments.paper_page import study_tables
+from experiments.paper_page import picture_name, study_tables
 from experiments.results_page import write_results
-from experiments.stored import gather
+from experiments.stale import stale_parts, stale_text
+from experiments.stored import gather, read_stored
 from experiments.studies import Study, load_study, study_names, study_variants
+from experiments.versions import cell_version, is_current
 from graphham.errors import InputError
 from graphham.evaluate.cells import Cell, CellStore, Record
 from graphham.evaluate.reporting import select
@@ -41,6 +43,7 @@ def reproduce(
     budget: int | None = None,
     quick: bool = False,
     keep: bool = False,
+    renew: bool = False,
 ) -> Outcome:
     """Run the unfinished cells of some studies and write their tables and figures.
 
@@ -54,6 +57,8 @@ def reproduce(
         budget: Settings to choose among for every method.
         quick: Small versions.
         keep: Leave the fitted method as a run folder in every cell.
+        renew: Measure cells of other versions of the code again; those whose stored line is of the
+            present one are taken as they are.
     """
     wanted = study_names() if "all" in names else list(dict.fromkeys(names))
     _check_methods(methods, wanted)
@@ -82,10 +87,29 @@ def reproduce(
         "Plan",
         [f"{', '.join(s.name for s in studies)}: {len({c.key for c in cells})} cells", str(out)],
     )
-    outcome = run_cells(cells, store, screen, keep=keep, work=measure)
+    known = _current_lines(out, cells) if renew else {}
+    todo = [cell for cell in cells if cell.key not in known]
+    outcome = run_cells(
+        todo, store, screen, keep=keep, work=measure, version=cell_version, renew=renew
+    )
+    outcome.records |= known
     for study in studies:
         write_study(study, outcome.records, store, screen)
     return outcome
+
+
+def write_stale(out: str | Path, names: Sequence[str], screen: Screen) -> None:
+    """Show which stored cells are of other versions of the code, and how to renew them."""
+    screen.plain(stale_text(stale_parts(out, names)))
+
+
+def _current_lines(out: str | Path, cells: Sequence[Cell]) -> dict[str, Record]:
+    stored = read_stored(out)
+    return {
+        cell.key: stored[cell.key]
+        for cell in cells
+        if cell.key in stored and is_current(stored[cell.key], cell_version(cell))
+    }
 
 
 def write_page(out: str | Path, file: str | Path, screen: Screen) -> None:
@@ -121,7 +145,8 @@ def draw_study(study: Study, records: list[Record], store: CellStore) -> list[Pa
     for record in records:
         if record.get("status") == "done":
             arrays = store.read_arrays(Cell.from_dict(record["cell"]))
-            loaded.setdefault(record["cell"]["graph"], (record, arrays))
+            if arrays:
+                loaded.setdefault(picture_name(record["cell"]), (record, arrays))
     if study.name == "figure6":
         return save_figure(
             gap_figure({name: arrays for name, (_, arrays) in loaded.items()}), folder, study.name

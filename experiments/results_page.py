@@ -15,6 +15,7 @@ from experiments.cell_file import read_cells
 from experiments.label_rows import OURS, PARTS, Condition, Scores, read_scores
 from experiments.paper_page import paper_text
 from experiments.planted_cases import is_planted
+from experiments.stale import counts, stale_parts
 from experiments.stored import read_stored
 from graphham.errors import InputError
 from graphham.evaluate.cells import Record
@@ -24,6 +25,9 @@ from graphham.system.atomic import write_bytes
 
 MOST_LINES = 200
 _SURE = 10  # draws from which on a p-value is shown
+_STALE = "graphham reproduce stale"
+# The one line that the code changes, and not the cells.
+_VERSIONS = "Of the version of the code this page was written with:"
 NAMES = {"amazon-photo": "Photo", "partners": "planted heterophilous"}
 
 
@@ -41,6 +45,11 @@ def write_results(root: str | Path, path: str | Path) -> Path:
         pictures = os.path.relpath(Path(root) / "figures", tables.parent)
         write_bytes(tables, paper_text(root, Path(pictures).as_posix()).encode())
     return path
+
+
+def without_version(text: str) -> str:
+    """Return a page without the line that every change of the code makes old."""
+    return "".join(ln for ln in text.splitlines(True) if not ln.startswith(_VERSIONS))
 
 
 def tables_path(path: str | Path) -> Path:
@@ -88,15 +97,9 @@ def _head(root: Path, path: str | Path, has_tables: bool) -> str:
         "model was made while looking at them. Every look at another graph is a line of "
         "[experiments/looks.md](experiments/looks.md).",
     ]
-    commits = sorted(
-        {
-            str(record.get("versions", {}).get("commit"))
-            for name in ("few_labels", "explanation", "hierarchy_study", "size")
-            for record in read_cells(root / f"{name}.jsonl").values()
-        }
-    )
-    if commits:
-        lines += ["", f"Measured with: {', '.join(f'`{commit}`' for commit in commits)}."]
+    current, total = counts(stale_parts(root))
+    if total:
+        lines += ["", f"{_VERSIONS} {current:,} of {total:,} stored cells (`{_STALE}`)."]
     if has_tables:
         place = Path(os.path.relpath(tables_path(path), Path(path).parent)).as_posix()
         lines += [

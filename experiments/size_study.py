@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from experiments.cell_file import read_cells, run
+from experiments.cell_file import Plan, command, follow
 from experiments.hierarchy_peers import system_python
 from graphham.errors import InputError
 from graphham.evaluate.cells import Cell, Record
@@ -280,30 +280,20 @@ def tables(records: Mapping[str, Record], cells: Sequence[Cell]) -> list[Table]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure what is missing and print the tables."""
-    parser = argparse.ArgumentParser(
-        prog="python -m experiments.size_study",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command("size_study", __doc__, FILE)
     parser.add_argument("--nodes", type=int, default=NODES)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--file", type=Path, default=FILE, help="where finished cells are")
-    parser.add_argument("--show", action="store_true", help="measure nothing")
     parser.add_argument("--child", choices=FAMILIES, help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
-    try:
-        if given.child:
-            print(json.dumps(fit_in_parts(given.child, given.nodes, given.seed)))
-            return 0
+    if given.child:
+        print(json.dumps(fit_in_parts(given.child, given.nodes, given.seed)))
+        return 0
+
+    def plan() -> Plan:
         cells = study_cells(given.nodes)
-        if not given.show:
-            run(cells, given.file, measure_cell, functools.partial(print, flush=True))
-        for table in tables(read_cells(given.file), cells):
-            print(f"\n## {table.title}\n\n{table.markdown()}")
-    except InputError as error:
-        print(error, file=sys.stderr)
-        return 2
-    return 0
+        return cells, lambda records: tables(records, cells)
+
+    return follow(given, measure_cell, plan)
 
 
 if __name__ == "__main__":

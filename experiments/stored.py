@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
+from experiments.paper_sentences import gap_scores
 from experiments.studies import load_study, study_names, study_rank
 from graphham.errors import InputError
 from graphham.evaluate.cells import Cell, CellStore, Record, rounded
@@ -27,6 +28,7 @@ _KEPT = (
     "metrics",
     "hierarchy",
     "stability",
+    "gaps",
     "validation",
     "chosen",
     "split",
@@ -86,6 +88,7 @@ def gather(root: str | Path) -> tuple[int, list[Path]]:
     for record in fresh:
         known[Cell.from_dict(record["cell"]).key] = record
     _add_stability(known, store)
+    _add_gaps(known, store)
     return len(fresh), write_stored(root, known)
 
 
@@ -143,3 +146,12 @@ def _add_stability(known: dict[str, Record], store: CellStore) -> None:
         found = {name: stability([one[name] for one in arrays]) for name in names}
         for key in keys:
             known[key]["stability"] = rounded(found, _DIGITS)
+
+
+def _add_gaps(known: dict[str, Record], store: CellStore) -> None:
+    """Keep what Figure 6 says in numbers, where the arrays are on this machine."""
+    for record in known.values():
+        if record["cell"]["kind"] == "portrait" and record.get("status") == "done":
+            found = gap_scores(store.read_arrays(Cell.from_dict(record["cell"])))
+            if found:
+                record["gaps"] = rounded(found, _DIGITS)

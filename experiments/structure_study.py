@@ -21,7 +21,9 @@ import scipy.sparse as sp
 from sklearn.metrics import adjusted_mutual_info_score, normalized_mutual_info_score
 
 from experiments.planted_cases import planted_graph
+from experiments.versions import study_version
 from graphham.datasets import load_dataset
+from graphham.evaluate.running import versions
 from graphham.graph.graph import Graph, build_graph
 from graphham.graph.planted import planted_hierarchy
 from graphham.model.group_count import find_structure
@@ -199,8 +201,9 @@ def main() -> None:
     records: list[dict[str, Any]] = []
     out = Path(given.out)
     out.mkdir(parents=True, exist_ok=True)
+    stamp = {"versions": versions(study_version(runs))}
     for record in runs(given.quick, given.large):
-        records.append(record)
+        records.append({**record, **stamp})
         print(json.dumps(record), flush=True)
         lines = "".join(json.dumps(line) + "\n" for line in records)
         write_bytes(out / "structure.jsonl", lines.encode())

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from experiments.planted_sizes import STANDINS
 from graphham.config.presets import merge
 from graphham.errors import InputError
 from graphham.evaluate.cells import Cell
@@ -27,6 +28,7 @@ _BLOCK_KEYS = {
     "budget",
     "grid",
     "settings",
+    "quick",  # false: no part of the small version
 }
 
 
@@ -91,10 +93,7 @@ def load_study(
     named = {graph for block in whole["block"] for graph in block["datasets"]}
     for graph in datasets or ():
         if graph not in named:
-            raise InputError(
-                f"{name} has no graph {graph!r}; it has {', '.join(sorted(named))}; other graphs "
-                f"are measured by 'graphham evaluate'"
-            )
+            raise InputError(_refusal(name, graph, named))
     variants = study_variants(name)
     small = whole.get("quick", {}) if quick else {}
     cells: dict[str, Cell] = {}
@@ -104,15 +103,17 @@ def load_study(
             raise InputError(f"{name}.toml has unknown entries {', '.join(sorted(unknown))}")
         if block["protocol"] not in small.get("protocols", [block["protocol"]]):
             continue
+        if quick and not block.get("quick", True):
+            continue
         block = {
-            **({"methods": list(variants)} if variants else {}),
+            "methods": list(variants) or ["graphham"],
             **block,
             **{key: value for key, value in small.items() if key != "protocols"},
         }
         block = {
             **block,
             **({"datasets": [g for g in datasets if g in block["datasets"]]} if datasets else {}),
-            **({"methods": _able(methods, block)} if methods and "methods" in block else {}),
+            **({"methods": _able(methods, block)} if methods else {}),
             **({"seeds": list(seeds)} if seeds else {}),
             **({"budget": budget} if budget else {}),
         }
@@ -121,6 +122,22 @@ def load_study(
     if not cells:
         raise InputError(f"{name} has no cells for what was asked; leave --methods or --quick out")
     return Study(name, whole["title"], tuple(cells.values()), whole.get("page", ""))
+
+
+def _refusal(study: str, graph: str, named: set[str]) -> str:
+    """Say why a study does not measure a graph, and what does."""
+    from graphham.datasets.catalog import CATALOG
+
+    has = f"{study} measures {', '.join(sorted(named))}"
+    if f"{graph}-planted" in STANDINS:
+        return (
+            f"{has}; {graph} takes hours a cell and is not measured here: 'graphham reproduce "
+            f"large' measures {graph}-planted, a planted stand-in of its size, and 'graphham "
+            f"evaluate classify {graph}' the graph itself once 'graphham data get {graph}' has it"
+        )
+    if graph in CATALOG:
+        return f"{has}; 'graphham evaluate classify {graph}' measures {graph}"
+    return f"{has}, no graph {graph!r}; other graphs are measured by 'graphham evaluate'"
 
 
 def settings_for(known: dict[str, Any], kind: str, method: str, graph: str) -> dict[str, Any]:
@@ -145,7 +162,7 @@ def _expand(
     points = [
         dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())
     ] or [{}]
-    methods = block.get("methods", ["graphham"])
+    methods = block["methods"]
     # Fold by fold, all methods: what is finished can be compared at any time.
     order = itertools.product(block["datasets"], block.get("seeds", [0]), chosen, methods, points)
     cells = []
@@ -172,8 +189,11 @@ def _expand(
 
 
 def _able(methods: Sequence[str], block: dict[str, Any]) -> list[str]:
-    """Return the methods asked for that can do what a block measures."""
-    if block["kind"] not in ("classify", "links"):
+    """Return the methods asked for that can do what a block measures.
+
+    Settings of a block are those of the methods it names, and mean nothing to others.
+    """
+    if block["kind"] not in ("classify", "links") or block.get("settings"):
         return [name for name in methods if name in block["methods"]]
     from graphham.methods.registry import method_rows
 

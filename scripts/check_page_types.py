@@ -25,7 +25,8 @@ def main() -> None:
         sys.exit("npm is not installed; apt-get install npm")
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
-        names = [shutil.copy(file, place) for file in sorted(STATIC.glob("*.js"))]
+        shared = STATIC.parents[1] / "report" / "templates" / "figure_tools.js"
+        names = [shutil.copy(file, place) for file in (*sorted(STATIC.glob("*.js")), shared)]
         (place / "plotly.d.ts").write_text("declare const Plotly: any;\n")
         subprocess.run(["npm", "install", "--silent", "typescript@5"], cwd=place, check=True)
         tsc = place / "node_modules" / ".bin" / "tsc"

@@ -24,6 +24,7 @@ from graphham.methods.registry import (
     method_rows,
 )
 from graphham.sampling.walks import sample_negatives
+from graphham.training.multilabel import ranked_micro_f1
 from tests.reference.processes import imported
 
 _NUM_NODES = 180
@@ -213,11 +214,8 @@ def test_transform_repeats_the_fit_or_says_why_not(name: str, task: str, tmp_pat
     np.testing.assert_array_equal(again.transform(same), vectors)
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["graphsage", "gat", "sgc", "mlp", "deepwalk", "logreg", "hgcn", *_RIVALS, *_HIERARCHICAL],
-)
-def test_several_labels_per_node(name: str) -> None:
+@pytest.mark.parametrize("name", _BY_TASK["classify"])
+def test_several_labels_per_node_are_validated_as_they_are_tested(name: str) -> None:
     codes = planted().labels.codes  # type: ignore[union-attr]
     both = np.zeros((_NUM_NODES, 3), dtype=bool)
     both[np.arange(_NUM_NODES), codes % 3] = True
@@ -227,6 +225,9 @@ def test_several_labels_per_node(name: str) -> None:
     assert method.class_scores_ is not None
     said = method.class_scores_[rows()[2]] > 0.5
     assert (said == both[rows()[2]]).mean() > 0.7
+    asked = rows()[1]
+    tested = ranked_micro_f1(method.class_scores_[asked], sp.csr_matrix(both[asked]))
+    assert method.validation_ == pytest.approx(tested, abs=1e-9)
 
 
 @pytest.mark.parametrize(

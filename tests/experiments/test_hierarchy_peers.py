@@ -1,5 +1,6 @@
 """Peers find trees whose truth is known, and nest."""
 
+import numpy as np
 import pytest
 from sklearn.metrics import normalized_mutual_info_score
 
@@ -56,3 +57,26 @@ def test_a_peer_that_goes_in_circles_is_left_behind():
     assert [len(found) for found in whole] == [40] * 3
     # A millisecond does not even load the library, so every resolution runs out of time.
     assert list(peers._watched("leiden", ring, [0.1, 1.0], 0, patience=0.001)) == []
+
+
+def test_density_levels_give_every_node_a_group() -> None:
+    from experiments.hierarchy_peers import density_levels
+
+    rng = np.random.default_rng(0)
+    fine = np.repeat(np.arange(6), 60)
+    centres = np.array([[0, 0], [0, 4], [30, 0], [30, 4], [60, 0], [60, 4]])
+    flat = centres[fine] + rng.normal(scale=0.6, size=(360, 2))
+    low, high = density_levels(flat, (6, 3))
+    assert len(np.unique(low)) == 6
+    assert normalized_mutual_info_score(fine, low) > 0.95
+    assert normalized_mutual_info_score(fine // 2, high) > 0.95
+    assert min(low.min(), high.min()) == 0
+
+
+def test_umap_is_skipped_with_a_reason_where_it_is_absent(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "umap", None)
+    graph = planted_hierarchy((2, 2), 80, seed=0).graph
+    with pytest.raises(InputError, match=r"umap-learn, which is not installed; install graphham"):
+        peer_hierarchy("umap-hdbscan", graph, (4, 2))

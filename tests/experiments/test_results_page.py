@@ -13,6 +13,7 @@ from experiments.results_page import (
     headline,
     results_text,
     tables_path,
+    without_version,
     write_results,
 )
 from graphham.errors import InputError
@@ -62,6 +63,7 @@ def test_the_page_answers_from_cells_and_admits_losses(tmp_path: Path) -> None:
         "## Where does it lose?",
     ]
     assert "highest mean on 0 of 1 columns" in text
+    assert "0 of 53 stored cells" in text  # old ones, which name no version
     assert next(line for line in lines if line.startswith("| gat, as pub")).count("0.725") == 1
     assert "0.99" not in text  # settings of an experiment are no row
     part = next(line for line in lines if line.startswith("| groups"))
@@ -116,7 +118,8 @@ def test_full_tables_go_into_the_documentation_or_beside_the_page(tmp_path: Path
 def test_results_of_the_repository_are_short_and_up_to_date() -> None:
     """What CI checks: RESULTS.md is what the stored cells say, word for word."""
     text = results_text(RESULTS)
-    assert (REPOSITORY / "RESULTS.md").read_text() == text
+    # How many cells are of the present version changes with the code; the numbers must not.
+    assert without_version((REPOSITORY / "RESULTS.md").read_text()) == without_version(text)
     assert len(text.splitlines()) <= MOST_LINES
 
 

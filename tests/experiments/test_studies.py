@@ -37,11 +37,25 @@ def test_choices_narrow_a_study() -> None:
         load_study("hierarchy", methods=["gat"])
     with pytest.raises(InputError, match="debian"):
         load_study("table2", datasets=["debian"])
+    with pytest.raises(InputError, match=r"reproduce large' measures youtube-planted, a planted"):
+        load_study("table2", datasets=["youtube"])
+    with pytest.raises(InputError, match="evaluate classify amazon-photo"):
+        load_study("table2", datasets=["amazon-photo"])
     with pytest.raises(InputError, match="table9"):
         load_study("table9")
     grid = load_study("figure5").cells
     assert {"groups": [12, 5]} in [dict(c.settings) for c in grid]
-    assert len({c.key for c in grid}) == 45
+    assert len([c for c in grid if c.method == "graphham"]) == 45
+
+
+def test_the_paper_preset_has_blocks_of_its_own() -> None:
+    printed = load_study("table4", methods=["graphham-no-q"], datasets=["cora"]).cells
+    assert {c.settings.get("preset") for c in printed} == {None, "paper"}
+    # Settings of a block are for the methods it names.
+    assert not [c for c in load_study("table4", methods=["gat"]).cells if c.settings]
+    portraits = load_study("figure6", methods=["graphham-paper"]).cells
+    assert {(c.method, c.settings["preset"]) for c in portraits} == {("graphham-paper", "paper")}
+    assert not [c for c in load_study("figure5", quick=True).cells if c.method != "graphham"]
 
 
 def test_settings_of_one_graph_go_on_top() -> None:

@@ -241,7 +241,9 @@ def test_a_large_run_shows_a_sample_and_then_the_window(
 
 def test_report_and_static_copy_work_from_files(tab: Tab, small_run: Path, tmp_path: Path) -> None:
     page = tab.open(write_report(small_run, tmp_path / "r.html").as_uri())
-    assert page.locator(".plot.drawn").count() == page.locator(".plot").count() >= 8
+    assert page.locator(".plot.drawn").count() == page.locator(".plot").count() >= 5
+    # A small graph is at most four screens, whatever it has to say.
+    assert page.evaluate("document.documentElement.scrollHeight") <= 4 * 900
     for link in page.locator(".tiles a, a.src").all():
         assert page.locator(link.get_attribute("href")).count() == 1
     assert page.is_hidden("#numbers")
@@ -271,6 +273,39 @@ def test_report_and_static_copy_work_from_files(tab: Tab, small_run: Path, tmp_p
         page.click("#csv")
     table = csv.read_csv(waiting.value.path())
     assert sorted(table["id"].to_pylist()) == sorted(members(run, 2, 1))
+    tab.check()
+
+
+def test_groups_of_the_report_open_close_and_sort(
+    tab: Tab, small_run: Path, tmp_path: Path
+) -> None:
+    page = tab.open(write_report(small_run, tmp_path / "r.html").as_uri())
+    tree = Run.open(small_run).hierarchy
+    shown = """Array.from(document.querySelectorAll('#groups tbody tr'))
+        .filter(r => r.offsetParent).map(r => r.dataset.key)"""
+    size = {f"{lv}-{g}": int(n) for lv in (1, 2) for g, n in enumerate(tree.sizes[lv - 1])}
+    tops = sorted((k for k in size if k[0] == "2"), key=lambda k: -size[k])
+    assert page.evaluate(shown) == tops
+    page.click(f"tr[data-key='{tops[0]}'] button.fold")
+    below = [f"1-{c}" for c in tree.children(2, int(tops[0][2:]))]
+    inside = sorted(below, key=lambda k: -size[k])
+    assert page.evaluate(shown) == [tops[0], *inside, *tops[1:]]
+    page.click("th button[data-sort=size]")
+    assert page.get_attribute("th:has(button[data-sort=size])", "aria-sort") == "ascending"
+    upward = sorted(inside, key=lambda k: size[k])
+    assert page.evaluate(shown) == [*reversed(tops[1:]), tops[0], *upward]
+    page.click("#allgroups")
+    assert len(page.evaluate(shown)) == len(size)
+    page.click("#allgroups")
+    assert sorted(page.evaluate(shown)) == sorted(tops)
+    # One map in several colours, each with its own sentence.
+    first = page.inner_text("#map .finding:visible")
+    page.locator(".switch input[value=map-label]").focus()
+    page.keyboard.press("Space")
+    page.wait_for_function("document.querySelector('#map .plot').dataset.figure === 'map-label'")
+    assert page.inner_text("#map .finding:visible") != first
+    names = page.evaluate("document.querySelector('#map .plot').data.map(t => t.name)")
+    assert set(names) >= {"kind 0", "kind 1"}
     tab.check()
 
 

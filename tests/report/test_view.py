@@ -44,7 +44,7 @@ def test_the_pointer_shows_what_the_tables_hold(view: RunView) -> None:
     for level in (1, 2):
         name = view.tree.names[level - 1][nodes[f"group_{level}"][row].as_py()]
         assert f"level {level}: {name}" in lines
-    assert lines[-1] == f"concentration {nodes['concentration'][row].as_py():.3f}"
+    assert lines[-1] == f"concentration {nodes['concentration'][row].as_py():.2f}"
 
 
 def test_a_large_run_is_drawn_as_a_fixed_sample(

@@ -20,11 +20,26 @@ def test_evenly_spread_nodes_score_zero(count: int, widths: list[int]) -> None:
 def test_concentration_equals_the_written_out_formula(count: int, widths: list[int]) -> None:
     rng = np.random.default_rng(count)
     members = [rng.dirichlet(np.ones(k), count).astype(np.float32) for k in widths]
+    telling = [m for m in members if m.shape[1] > 1]
+    # How far the chance that two draws agree lies above that of even shares, of all it could.
     expected = [
-        np.mean([sum((p - 1 / len(m[i])) ** 2 for p in m[i]) / len(m[i]) for m in members])
+        np.mean([(sum(p * p for p in m[i]) - 1 / len(m[i])) / (1 - 1 / len(m[i])) for m in telling])
+        if telling
+        else 0.0
         for i in range(count)
     ]
-    np.testing.assert_allclose(concentration(members), expected, rtol=1e-4, atol=1e-7)
+    np.testing.assert_allclose(concentration(members), expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("groups", [2, 3, 20, 300])
+def test_the_scale_runs_from_nought_to_one_for_any_number_of_groups(groups: int) -> None:
+    sure = np.eye(groups, dtype=np.float32)[:1]
+    flat = np.full((1, groups), 1 / groups, dtype=np.float32)
+    found = concentration([np.vstack([sure, flat])])
+    np.testing.assert_allclose(found, [1, 0], atol=1e-6)
+    # A level of one group above says nothing, so it changes nothing.
+    above = np.ones((2, 1), dtype=np.float32)
+    np.testing.assert_array_equal(concentration([np.vstack([sure, flat]), above]), found)
 
 
 def test_one_sure_node_scores_highest() -> None:

@@ -93,14 +93,14 @@ def test_coarse_groups_are_joined_anew_from_the_fitted_ones(monkeypatch):
     np.testing.assert_array_equal(flat.map.model.parents[0], [0, 1, 0, 1, 0, 1])
 
 
-def test_the_committee_has_finer_trees_over_the_same_levels():
-    groups, config = fitted(groups=(5, 2))
+def test_the_committee_has_fits_of_every_size_in_the_tree():
+    groups, config = fitted(groups=(8, 3))
     committee = groups.committee(config)
-    assert len(committee) == len(groups.fits) + 4
-    assert [fit.model.groups for fit in committee[-4:]] == [(20, 5, 2)] * 4
-    # A few nodes are not worth a level of their own.
-    few, many = fitted(groups=(30, 2))
-    assert few.committee(many) == few.fits
+    assert committee[: len(groups.fits)] == groups.fits
+    more = [fit.model.groups for fit in committee[len(groups.fits) :]]
+    assert more == [(4, 3)] * 4 + [(3,)] * 4
+    single, one_level = fitted(groups=(5,))
+    assert single.committee(one_level) == single.fits
     flat, config = fitted(groups=(5, 2), **{"model.group_links": False})
     assert not flat.committee(config)[-1].model.tables[0].any()
 

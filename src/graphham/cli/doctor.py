@@ -33,6 +33,8 @@ def doctor(
     found = diagnose(path)
     count = len(found.whole)
     screen.say("Whole", f"{count} files of the {found.kind} {path}, {found.num_bytes:,} bytes read")
+    if found.edited:
+        screen.say("Edited", f"{', '.join(found.edited)}, which is yours to edit")
     if found.unchecked:
         screen.say("Unchecked", f"no checksum is known for {', '.join(found.unchecked)}")
     if found.damaged:

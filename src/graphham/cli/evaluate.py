@@ -128,7 +128,8 @@ def reproduce(
         typer.Argument(
             metavar="WHAT...",
             help="table1 to table4, figure3 to figure6, groups, hierarchy, core, presets, all; or "
-            "results, which writes RESULTS.md from the finished cells.",
+            "results, which writes RESULTS.md from the finished cells, or stale, which says what "
+            "the present code makes old.",
         ),
     ],
     datasets: Annotated[
@@ -155,6 +156,10 @@ def reproduce(
     file: Annotated[
         str, typer.Option("--file", metavar="FILE", help="Where 'results' writes its text.")
     ] = "RESULTS.md",
+    renew: Annotated[
+        bool,
+        typer.Option("--renew", help="Measure cells of other versions of the code again."),
+    ] = False,
     keep: KeepOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -166,12 +171,16 @@ def reproduce(
     Examples:
       graphham reproduce table2 --quick
       graphham reproduce table2 table4 --datasets cora,citeseer
+      graphham reproduce stale
       graphham reproduce results
     """
     from graphham.system.console import Screen
 
     experiments = _experiments()
     screen = Screen(quiet)
+    if "stale" in what:
+        experiments.write_stale(out, [name for name in what if name != "stale"], screen)
+        return
     if "results" in what:
         if len(what) > 1:
             raise InputError("'results' writes what the finished cells say; give it alone")
@@ -187,6 +196,7 @@ def reproduce(
         budget=budget,
         quick=quick,
         keep=keep,
+        renew=renew,
     ).raise_failures()
 
 

@@ -76,11 +76,28 @@ def explore(
         ),
     ] = False,
     graph: _GraphOption = None,
+    beside: Annotated[
+        str | None,
+        typer.Option(
+            "--beside",
+            metavar="RUN",
+            help="Another run, on a map of its own: what is chosen in one is marked in both.",
+        ),
+    ] = None,
+    new: Annotated[
+        str | None,
+        typer.Option(
+            "--new",
+            metavar="FILE",
+            help="Nodes embedded after the fit, shown as new: what embed --new-only --map wrote.",
+        ),
+    ] = None,
 ) -> None:
     """Look at a run in the browser: map, hierarchy, nodes, groups and why they are there.
 
     Examples:
       graphham explore runs/cora
+      graphham explore runs/new --beside runs/old
       graphham explore runs/cora --export cora-page
     """
     from graphham.system.console import Screen
@@ -90,7 +107,7 @@ def explore(
     if export is not None:
         from graphham.explore.static_copy import export_static
 
-        folder = export_static(run, export, given)
+        folder = export_static(run, export, given, beside, new)
         screen.say("Wrote", f"{folder}; open {folder / 'index.html'} in any browser")
         return
     if not (Path(run) / "summary.json").is_file():
@@ -109,6 +126,8 @@ def explore(
         open_browser=not no_browser,
         announce=announce,
         has_token=not no_token,
+        beside=beside,
+        new=new,
     )
 
 

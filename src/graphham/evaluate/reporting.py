@@ -90,8 +90,14 @@ def group_records(records: Iterable[Record]) -> Groups:
     gathered: dict[tuple[str, str, str], list[Record]] = {}
     for record in records:
         cell = record["cell"]
-        gathered.setdefault((cell["graph"], cell["protocol"], cell["method"]), []).append(record)
+        gathered.setdefault((cell["graph"], cell["protocol"], row_name(cell)), []).append(record)
     return {key: Group(found) for key, found in gathered.items()}
+
+
+def row_name(cell: Mapping[str, Any]) -> str:
+    """Return what a cell's method is called in tables; another preset makes it another row."""
+    preset = cell.get("settings", {}).get("preset")
+    return f"{cell['method']} ({preset})" if preset else str(cell["method"])
 
 
 def compare_groups(

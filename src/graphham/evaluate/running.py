@@ -19,6 +19,7 @@ import numpy as np
 from graphham.errors import InputError
 from graphham.evaluate.cells import Cell, CellStore, Record
 from graphham.evaluate.classify import Arrays
+from graphham.evaluate.code_version import cell_version
 from graphham.evaluate.fit_cache import Fits, together
 from graphham.system.atomic import remove_folder
 from graphham.system.console import clock
@@ -101,6 +102,8 @@ def run_cells(
     wait: bool = True,
     keep: bool = False,
     work: Callable[..., Measured] = measure,
+    version: Callable[[Cell], str] = cell_version,
+    renew: bool = False,
 ) -> Outcome:
     """Measure every cell that is not finished, sharing the work with other processes.
 
@@ -117,17 +120,29 @@ def run_cells(
         keep: Leave the fitted method as a run folder in every cell.
         wait: Wait at the end for cells other processes are working on.
         work: Does one cell.
+        version: Says which version of the code a cell's number comes from.
+        renew: Measure finished cells of other versions again.
     """
     outcome = Outcome()
     fits = Fits(store.groups)
     more = {"fits": fits, **({"keep": True} if keep else {})}
     chosen = functools.partial(work, **more)
+    # Before the first cell: the source may change while they are measured, the loaded code cannot.
+    code = {cell.key: version(cell) for cell in cells}
+
+    def finished(cell: Cell) -> Record | None:
+        record = store.read(cell) if store.is_finished(cell) else None
+        if record is None or not renew:
+            return record
+        return record if record.get("versions", {}).get("code") == code[cell.key] else None
+
     todo: list[Cell] = []
     for cell in {cell.key: cell for cell in cells}.values():
-        if store.is_finished(cell):
-            outcome.records[cell.key] = store.read(cell)
-        else:
+        record = finished(cell)
+        if record is None:
             todo.append(cell)
+        else:
+            outcome.records[cell.key] = record
     todo = together(todo)
     total = len(todo) + len(outcome.records)
     with CellProgress(screen, total, outcome.records) as progress, one_thread(), fits:
@@ -140,12 +155,12 @@ def run_cells(
                 with store.claim(cell) as is_ours:
                     if not is_ours:
                         elsewhere.append(cell)
-                    elif store.is_finished(cell):
-                        outcome.records[cell.key] = store.read(cell)
-                        progress.finish(cell, outcome.records[cell.key], is_ours=False)
+                    elif (record := finished(cell)) is not None:
+                        outcome.records[cell.key] = record
+                        progress.finish(cell, record, is_ours=False)
                     else:
                         progress.begin(cell, [c for c in todo if c.key not in outcome.records])
-                        _run_one(cell, store, graph, chosen, outcome, progress)
+                        _run_one(cell, store, graph, chosen, outcome, progress, code[cell.key])
             fits.leave()
             todo = elsewhere
             if todo and not wait:
@@ -163,6 +178,7 @@ def _run_one(
     work: Callable[..., Measured],
     outcome: Outcome,
     progress: CellProgress,
+    code: str,
 ) -> None:
     began = time.perf_counter()
     try:
@@ -181,7 +197,7 @@ def _run_one(
         progress.fail(cell, outcome.failures[cell.key])
         return
     seconds = time.perf_counter() - began
-    whole = {**status, **record, "seconds": seconds, "versions": versions()}
+    whole = {**status, **record, "seconds": seconds, "versions": versions(code)}
     outcome.records[cell.key] = store.write(cell, whole, arrays)
     progress.finish(cell, outcome.records[cell.key])
 
@@ -276,12 +292,17 @@ class CellProgress:
         return None
 
 
-def versions() -> Record:
-    """Return versions of everything that could change a number."""
+def versions(code: str) -> Record:
+    """Return versions of everything that could change a number.
+
+    Args:
+        code: That of the code it depends on (:mod:`graphham.evaluate.code_version`).
+    """
     import sklearn
     import torch
 
     found: Record = {
+        "code": code,
         "graphham": __version__,
         "python": platform.python_version(),
         "torch": torch.__version__,

@@ -10,6 +10,7 @@ import threading
 import webbrowser
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,16 @@ if TYPE_CHECKING:
 HOST = "127.0.0.1"
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """What to show: a run, its graph where it is not kept, and what stands beside it."""
+
+    run: Run | str | Path
+    graph: Graph | None
+    beside: Run | str | Path | None
+    new: str | Path | None
+
+
 class RunningExplorer:
     """An explorer that serves in a thread of its own, for notebooks and tests.
 
@@ -35,6 +46,8 @@ class RunningExplorer:
         port: Port on 127.0.0.1; 0 takes a free one.
         graph: The graph, for runs that do not keep it.
         has_token: Let only those in who have the whole address, with its token.
+        beside: Another run, to show beside this one.
+        new: A table of nodes embedded after the fit, to show on the map.
     """
 
     def __init__(
@@ -43,6 +56,8 @@ class RunningExplorer:
         port: int = 0,
         graph: Graph | None = None,
         has_token: bool = True,
+        beside: Run | str | Path | None = None,
+        new: str | Path | None = None,
     ) -> None:
         self._socket = _listen(port)
         self.port = int(self._socket.getsockname()[1])
@@ -50,7 +65,7 @@ class RunningExplorer:
         app: Future[App] = Future()
         try:
             self._server = _make_server(self.port, app, self.token)
-            self.explorer = _read(run, graph, app)
+            self.explorer = _read(_Asked(run, graph, beside, new), app)
         except BaseException:
             self._socket.close()
             raise
@@ -105,6 +120,8 @@ def serve(
     open_browser: bool = True,
     announce: Callable[[str], Any] = print,
     has_token: bool = True,
+    beside: Run | str | Path | None = None,
+    new: str | Path | None = None,
 ) -> None:
     """Serve a run until Ctrl-C.
 
@@ -115,6 +132,8 @@ def serve(
         open_browser: Open the page in the user's browser.
         announce: Called with the address.
         has_token: Let only those in who have the whole address, with its token.
+        beside: Another run, to show beside this one.
+        new: A table of nodes embedded after the fit, to show on the map.
     """
     listening = _listen(port)
     with listening:
@@ -124,7 +143,7 @@ def serve(
         server = _make_server(number, app, token)
         # The page's files must not wait for the imports of the thread that reads the run.
         sys.setswitchinterval(0.0005)
-        reader = _Reader(run, graph, app, server)
+        reader = _Reader(_Asked(run, graph, beside, new), app, server)
         reader.start()
         address = _address(number, token)
         announce(address)
@@ -142,11 +161,9 @@ def serve(
 class _Reader(threading.Thread):
     """Reads the run beside a server that already serves the page, then prepares the rest."""
 
-    def __init__(
-        self, run: Run | str | Path, graph: Graph | None, app: Future[App], server: Any
-    ) -> None:
+    def __init__(self, asked: _Asked, app: Future[App], server: Any) -> None:
         super().__init__(daemon=True)
-        self._run, self._graph, self._app, self._server = run, graph, app, server
+        self._asked, self._app, self._server = asked, app, server
         self._explorer: Explorer | None = None
         self.error: Exception | None = None
 
@@ -154,7 +171,7 @@ class _Reader(threading.Thread):
         """Read; a run that cannot be read ends the server."""
         try:
             block_pandas()
-            self._explorer = _read(self._run, self._graph, self._app)
+            self._explorer = _read(self._asked, self._app)
         except Exception as error:
             self.error = error
             self._app.set_exception(error)
@@ -227,11 +244,11 @@ def _make_server(port: int, app: Future[App], token: str | None) -> Any:
     return uvicorn.Server(config)
 
 
-def _read(run: Run | str | Path, graph: Graph | None, app: Future[App]) -> Explorer:
+def _read(asked: _Asked, app: Future[App]) -> Explorer:
     from graphham.explore.queries import Explorer
     from graphham.explore.server import make_app
 
-    explorer = Explorer(run, graph)
+    explorer = Explorer(asked.run, asked.graph, beside=asked.beside, new=asked.new)
     app.set_result(make_app(explorer))
     return explorer
 

@@ -17,7 +17,8 @@ import numpy.typing as npt
 from graphham.errors import InputError
 from graphham.explore.attention_columns import AttentionCache
 from graphham.explore.binary_columns import pack
-from graphham.explore.selection import attribute_rows, selected_rows
+from graphham.explore.companions import Beside, read_new_nodes
+from graphham.explore.selection import attribute_rows, read_polygon, selected_rows
 from graphham.readout.neighbors import nearest_to
 from graphham.report.contents import structure_sentence
 from graphham.report.palette import BASE, CONCENTRATION_SCALE, UNKNOWN
@@ -51,6 +52,8 @@ class Explorer:
         graph: The graph, for runs that do not keep it.
         whole: Most nodes to send to the page one by one; ``WHOLE`` if not given.
         sample: Most nodes to send at once of a larger run; ``SAMPLE`` if not given.
+        beside: Another run, to show beside this one.
+        new: A table of nodes embedded after the fit, to show on the map.
     """
 
     def __init__(
@@ -59,10 +62,14 @@ class Explorer:
         graph: Graph | None = None,
         whole: int | None = None,
         sample: int | None = None,
+        beside: Run | str | Path | None = None,
+        new: str | Path | None = None,
     ) -> None:
         self.view = RunView.of(run, graph)
         self.is_large = self.view.num_nodes > (WHOLE if whole is None else whole)
         self._sample = SAMPLE if sample is None else sample
+        self.beside = None if beside is None else Beside(self.view, beside)
+        self._new = [] if new is None else read_new_nodes(self.view, new)
         self.attention = AttentionCache(self.view)
         self._lock = threading.Lock()
         self._map_lock = threading.Lock()
@@ -132,6 +139,8 @@ class Explorer:
             "attentionNote": self.attention.unavailable_reason,
             "structureNote": structure_sentence(self.view).strip(),
             "nesting": run.summary.get("hierarchy", {}).get("nesting"),
+            "beside": None if self.beside is None else self.beside.overview(),
+            "newNodes": self._new,
         }
 
     def points(self) -> bytes:
@@ -139,6 +148,17 @@ class Explorer:
         rows = self.view.sample(self._sample if self.is_large else self.view.num_nodes)
         self._points_sent.set()
         return self._pack_nodes(rows, {"total": self.view.num_nodes})
+
+    def beside_points(self) -> bytes:
+        """Return the nodes of the run beside, for those that :meth:`points` sends."""
+        if self.beside is None:
+            raise InputError("there is no run beside this one; start explore with --beside")
+        return self.beside.points(self.view.sample(self._sample) if self.is_large else None)
+
+    def attribute_rows(self, kind: str, code: int) -> npt.NDArray[np.int64]:
+        """Return the rows with an attribute; see :func:`graphham.explore.selection`."""
+        rows = None if self.beside is None else self.beside.rows_of(kind, code)
+        return attribute_rows(self.view, kind, code) if rows is None else rows
 
     def window(self, x0: float, x1: float, y0: float, y1: float) -> bytes:
         """Return the nodes of one part of the map, a sample of them if they are too many."""
@@ -245,6 +265,13 @@ class Explorer:
 
     def selected_rows(self, request: Mapping[str, Any]) -> npt.NDArray[np.int64] | None:
         """Return the rows of a selection as the page names it; ``None`` for none."""
+        if self.beside is not None:
+            if request.get("besideLasso"):
+                return self.beside.rows_inside(read_polygon(request["besideLasso"]))
+            kind, _, code = str(request.get("attribute") or "")[:60].partition(":")
+            rows = self.beside.rows_of(kind, int(code) if code.isdecimal() else -1)
+            if rows is not None:
+                return rows
         return selected_rows(self.view, self.layout.xy, request)
 
     def select(self, request: Mapping[str, Any]) -> int:

@@ -41,13 +41,20 @@ def selected_rows(
     if kind == "attribute":
         name, _, code = text.partition(":")
         return attribute_rows(view, name[:40], _number(code))
+    return inside_polygon(xy, read_polygon(text))
+
+
+def read_polygon(text: object) -> npt.NDArray[np.float64]:
+    """Return the corners of a lasso, written as ``0,0;1,0;1,1``."""
     try:
+        if not isinstance(text, str) or len(text) > _MAX_TEXT:
+            raise ValueError
         polygon = np.asarray([[float(v) for v in p.split(",")] for p in text.split(";")])
     except ValueError:
         polygon = np.zeros((0, 0))
     if polygon.shape[1:] != (2,) or not np.isfinite(polygon).all():
         raise InputError("a lasso is a list of map places such as 0,0;1,0;1,1")
-    return inside_polygon(xy, polygon)
+    return polygon
 
 
 def group_rows(view: RunView, key: str) -> npt.NDArray[np.int64]:

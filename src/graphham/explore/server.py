@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from graphham.errors import InputError
 from graphham.explore.queries import Explorer
-from graphham.explore.selection import attribute_rows
 from graphham.report.safe_text import need
 
 need("fastapi", "the explorer")
@@ -59,6 +58,10 @@ def _add_routes(app: FastAPI, explorer: Explorer) -> None:
     def points() -> Response:
         return Response(explorer.points(), media_type=_BINARY)
 
+    @app.get("/api/beside")
+    def beside() -> Response:
+        return Response(explorer.beside_points(), media_type=_BINARY)
+
     @app.get("/api/map")
     def map_state() -> dict[str, Any]:
         return {"isFinal": explorer.map_is_final, "note": explorer.layout.note}
@@ -85,7 +88,7 @@ def _add_routes(app: FastAPI, explorer: Explorer) -> None:
 
     @app.get("/api/attribute")
     def attribute(kind: str, code: int) -> Response:
-        rows = attribute_rows(explorer.view, kind, code)
+        rows = explorer.attribute_rows(kind, code)
         return Response(rows.astype("<u4").tobytes(), media_type=_BINARY)
 
     @app.post("/api/rename")

@@ -44,7 +44,13 @@ _POLICY = (
 )
 
 
-def export_static(run: Run | str | Path, folder: str | Path, graph: Graph | None = None) -> Path:
+def export_static(
+    run: Run | str | Path,
+    folder: str | Path,
+    graph: Graph | None = None,
+    beside: Run | str | Path | None = None,
+    new: str | Path | None = None,
+) -> Path:
     """Write the explorer of a run as a folder; opening its ``index.html`` is enough.
 
     Renaming groups and exporting Parquet need the server and are left out.
@@ -53,11 +59,13 @@ def export_static(run: Run | str | Path, folder: str | Path, graph: Graph | None
         run: The run, or its folder.
         folder: The folder to make; it must not exist.
         graph: The graph, for runs that do not keep it.
+        beside: Another run, to show beside this one.
+        new: A table of nodes embedded after the fit, to show on the map.
     """
     place = Path(folder)
     if place.exists() or place.is_symlink():
         raise InputError(f"{place} exists already; give another --export or remove it first")
-    explorer = Explorer(run, graph)
+    explorer = Explorer(run, graph, beside=beside, new=new)
     if explorer.view.num_nodes > MAX_NODES:
         raise InputError(
             f"the run has {explorer.view.num_nodes:,} nodes and a page without a server holds at "
@@ -90,6 +98,9 @@ def _data(explorer: Explorer) -> dict[str, Any]:
         "overview": {**explorer.overview(), "isLarge": False},
         "points": base64.b64encode(_all_points(explorer)).decode(),
         "details": base64.b64encode(_details(explorer)).decode(),
+        "beside": ""
+        if explorer.beside is None
+        else base64.b64encode(explorer.beside_points()).decode(),
     }
 
 

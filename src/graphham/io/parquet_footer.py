@@ -7,12 +7,10 @@ Thrift's compact protocol, of which a few numbers are needed; everything else is
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from graphham.io.files import Raw
+from typing import Any
 
 _MOST_DEPTH = 30
 _TYPES = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED")
@@ -42,7 +40,7 @@ class Chunk:
     is_delta: bool
 
 
-def read_chunks(raw: Raw) -> Iterator[Chunk]:
+def read_chunks(raw: bytes | mmap.mmap) -> Iterator[Chunk]:
     """Yield what the footer says of every column of every group of rows.
 
     Raises:

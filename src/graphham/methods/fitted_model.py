@@ -38,7 +38,7 @@ class FittedModel(ScikitConventions):
         memberships_: One ``(num_nodes, K_l)`` array per level, fine first; rows sum to one. Empty
             where the method has none.
         groups_: One ``(num_nodes,)`` array of group numbers per level, fine first; empty likewise.
-        concentration_: ``(num_nodes,)``; low for nodes at a boundary between groups.
+        concentration_: ``(num_nodes,)`` from 0 to 1; low for nodes at a boundary between groups.
         hierarchy_: The tree of groups; ``None`` where the method finds no groups.
         result_: All of these in one object.
         class_scores_: ``(num_nodes, num_classes)`` float32, the largest being the predicted class

@@ -132,15 +132,24 @@ def class_modules() -> dict[str, str]:
     return {name: module for module, name in places}
 
 
+def method_place(name: str) -> str:
+    """Return where a method's class is, as ``module:class``.
+
+    Raises:
+        InputError: There is no such method.
+    """
+    check_method_name(name)
+    return f"graphham.methods.{_METHODS[name][0]}"
+
+
 def method_class(name: str) -> type[Method]:
     """Return the class of a method.
 
     Raises:
         InputError: There is no such method; the nearest name is suggested.
     """
-    check_method_name(name)
-    module, attribute = _METHODS[name][0].split(":")
-    home = importlib.import_module(f"graphham.methods.{module}")
+    module, attribute = method_place(name).split(":")
+    home = importlib.import_module(module)
     found: type[Method] = getattr(home, attribute)
     return found
 

@@ -127,7 +127,7 @@ def group_rows(view: RunView) -> list[dict[str, Any]]:
     def largest_first(level: int, groups: Iterable[int]) -> list[int]:
         return sorted(groups, key=lambda g: -int(view.tree.sizes[level - 1][g]))
 
-    def visit(level: int, group: int) -> None:
+    def visit(level: int, group: int, above: int = -1) -> None:
         g = view.group_records[level, group]
         titles = g.get("typical_titles") or [None] * len(g["typical_nodes"])
         label = "–"
@@ -136,12 +136,16 @@ def group_rows(view: RunView) -> list[dict[str, Any]]:
         features = (g["typical_features"] or [])[:_TOP_FEATURES]
         rows.append(
             {
+                "key": f"{level}-{group}",
+                "parent": "" if level == view.num_levels else f"{level + 1}-{above}",
                 "depth": view.num_levels - level,
+                "children": len(view.tree.children(level, group)) if level > 1 else 0,
                 "name": one_line(g["name"]),
                 "color": view.colors[level - 1][group],
                 "size": g["size"],
                 "share": f"{g['share']:.1%}",
                 "label": label,
+                "purity": g["purity"] or 0.0,
                 "features": [f"{one_line(f['feature'], 40)} ×{f['lift']:.1f}" for f in features],
                 "typical": [
                     {"id": one_line(n, 60), "title": one_line(t, 120) if t else ""}
@@ -151,7 +155,7 @@ def group_rows(view: RunView) -> list[dict[str, Any]]:
             }
         )
         for child in largest_first(level - 1, view.tree.children(level, group)):
-            visit(level - 1, child)
+            visit(level - 1, child, group)
 
     if not view.num_levels:
         return []

@@ -40,7 +40,7 @@ def attention_histogram(run: AnyRun) -> Figure:
                 hovertemplate="KL about %{x:.3f}: %{y:.1%} of the nodes<extra></extra>",
             )
         )
-    figure = blank_figure(traces, height=320)
+    figure = blank_figure(traces, height=270)
     figure.update_layout(legend=top_legend())
     figure.update_xaxes(title_text="KL divergence of node from group attention", rangemode="tozero")
     figure.update_yaxes(title_text="share of nodes", tickformat=".2~%", rangemode="tozero")
@@ -64,10 +64,10 @@ def training_curves(run: AnyRun) -> Figure:
         curve = _curve(records, "validation", len(traces), width=1.5)
         curve.update(yaxis="y2", line={"dash": "dot"})
         traces.append(curve)
-    figure = blank_figure(traces, height=340)
+    figure = blank_figure(traces, height=270)
     figure.update_layout(legend=top_legend(), hovermode="x unified")
     figure.update_xaxes(title_text="epoch")
-    figure.update_yaxes(title_text="loss", rangemode="tozero")
+    figure.update_yaxes(title_text="loss")
     if "validation" in names:
         beside = {"title": {"text": "validation"}, "overlaying": "y", "side": "right"}
         figure.update_layout(yaxis2={**beside, "showgrid": False})

@@ -88,7 +88,7 @@ def _heatmap(
         hovertemplate="%{text}<br>%{customdata:,} nodes, %{z:.0%} of the "
         + f"{what}<extra></extra>",
     )
-    figure = blank_figure([trace], height=max(340, 24 * len(rows) + 150))
+    figure = blank_figure([trace], height=max(340, 26 * len(rows) + 150))
     ticks = {"tickfont": {"size": 11}, "automargin": True, "showgrid": False}
     figure.update_xaxes(
         tickvals=list(range(len(used))), ticktext=top, tickangle=40, title_text=across, **ticks

@@ -11,9 +11,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphham.errors import InputError
+from graphham.report.findings import (
+    attention_finding,
+    boundary_finding,
+    confusion_finding,
+    flow_finding,
+    kind_of,
+    labels_finding,
+    levels_finding,
+    map_finding,
+    training_finding,
+    tree_finding,
+)
 from graphham.report.plotlyjs import figure_tools, plotly_source
 from graphham.report.safe_text import need, one_line
-from graphham.report.view import BOUNDARY_PERCENT, RunView
+from graphham.report.view import RunView
 from graphham.results.agreement import accuracy
 from graphham.results.run_folder import DERIVED
 from graphham.results.unpacked_run import is_unpacked
@@ -22,6 +34,7 @@ from graphham.version import __version__
 
 if TYPE_CHECKING:
     from graphham.graph.graph import Graph
+    from graphham.report.maps import ColorBy
     from graphham.results.run_folder import Run
 
 REPORT_FILE = DERIVED[2]
@@ -77,43 +90,21 @@ def write_page(page: str, path: Path, may_replace: bool) -> None:
 
 def report_page(view: RunView) -> str:
     """Return the text of the report."""
-    from graphham.report import contents, figures
+    from graphham.report import contents
 
-    maps: list[tuple[str, str, Any]] = []
-    for level in range(1, view.num_levels + 1):
-        kind = "fine groups" if level == 1 else "coarse groups"
-        maps.append((f"map{level}", f"Coloured by level {level}: {kind}", level))
-    if view.label_names:
-        maps.append(("map-label", "Coloured by label", "label"))
-    if view.result.memberships:
-        maps.append(("map-firm", "Coloured by concentration (orange: undecided)", "concentration"))
-    if not maps:
-        maps.append(("map-plain", "All nodes", "nothing"))
-    drawn = {id_: figures.node_map(view, color) for id_, _, color in maps}
-    if view.num_levels:
-        drawn["tree"] = figures.group_tree(view)
-    if view.num_levels > 1 and not view.nests_exactly:
-        # Of levels that nest exactly both would show the tree again, and nothing else.
-        drawn["flow"] = figures.merge_flow(view)
-        drawn["levels"] = figures.level_heatmap(view)
-    if view.label_names and view.num_levels:
-        drawn["labels"] = figures.label_heatmap(view)
-    known, said = view.result.labels, view.result.prediction
-    right = None if known is None or said is None else accuracy(known, said)
-    if right is not None:
-        drawn["confusion"] = figures.confusion_heatmap(view)
-    if view.result.attention_gap:
-        drawn["attention"] = figures.attention_histogram(view)
-    if sum(isinstance(r.get("epoch"), int) for r in view.run.metrics) > 1:  # a line needs two
-        drawn["training"] = figures.training_curves(view)
+    drawn, findings, maps = _pictures(view)
     boundary = contents.boundary_rows(view)
+    if boundary:
+        findings["boundary"] = boundary_finding(view)
     sections = [
-        ("map", "Map"),
+        ("map", "Map" if not view.num_levels else "Map and tree"),
         *([("groups", "Groups")] if view.num_levels else []),
-        *([("agreement", "Levels and labels")] if {"levels", "labels"} & drawn.keys() else []),
+        *([("labels", "Labels and groups")] if "labels" in drawn else []),
+        *([("levels", "Levels")] if "levels" in drawn else []),
         *([("classes", "Predictions")] if "confusion" in drawn else []),
         *([("boundary", "Between groups")] if boundary else []),
-        *([("training", "Training")] if {"attention", "training"} & drawn.keys() else []),
+        *([("attention", "Attention")] if "attention" in drawn else []),
+        *([("training", "Training")] if "training" in drawn else []),
         ("details", "Details"),
     ]
     summary = view.run.summary
@@ -128,21 +119,62 @@ def report_page(view: RunView) -> str:
         notes=[str(n) for n in summary.get("notes", [])],
         sections=sections,
         tiles=contents.headline_tiles(view),
-        maps=[(id_, caption) for id_, caption, _ in maps],
+        maps=maps,
+        findings=findings,
         map_note=view.layout.note,
-        boundary_share=f"{BOUNDARY_PERCENT}%",
         shown=len(view.drawn_rows),
         nodes=view.num_nodes,
+        between=int(view.is_boundary.sum()) if view.result.memberships else 0,
         groups=contents.group_rows(view),
         has_labels=bool(view.label_names),
+        group_kind=kind_of(view, min(2, view.num_levels)) if view.num_levels else "",
         label_use="trained on" if view.run.config.get("task") == "classify" else "never trained on",
-        right="" if right is None else f"{right:.1%}",
         boundary=boundary,
         has_memberships=bool(view.result.memberships),
         facts=contents.facts(view),
         numbers=contents.numbers(view),
         config=(view.run.path / "config.toml").read_text("utf-8"),
     )
+
+
+def _pictures(view: RunView) -> tuple[dict[str, Any], dict[str, str], list[tuple[str, str]]]:
+    """Return the figures, what each shows on this run, and the maps: figure and what colours it."""
+    from graphham.report import figures
+
+    colors: list[tuple[str, str, ColorBy]] = [
+        (f"map{level}", f"{kind_of(view, level)}s", level)
+        for level in range(view.num_levels, 0, -1)
+    ]
+    if view.label_names:
+        colors.append(("map-label", "labels", "label"))
+    if view.result.memberships:
+        colors.append(("map-firm", "concentration", "concentration"))
+    if not colors:
+        colors.append(("map-plain", "nodes", "nothing"))
+    # Beside the tree, which has the same colours and all names, a legend would say them twice.
+    drawn = {i: figures.node_map(view, c, legend=isinstance(c, str)) for i, _, c in colors}
+    said = {i: map_finding(view, c) for i, _, c in colors}
+
+    def add(name: str, figure: Any, finding: str) -> None:
+        drawn[name], said[name] = figure, finding
+
+    if view.num_levels:
+        add("tree", figures.group_tree(view), tree_finding(view))
+    if view.num_levels > 1 and not view.nests_exactly:
+        # Of levels that nest exactly both would show the tree again, and nothing else.
+        add("flow", figures.merge_flow(view), flow_finding(view))
+        add("levels", figures.level_heatmap(view), levels_finding(view))
+    if view.label_names and view.num_levels:
+        level = min(2, view.num_levels)
+        add("labels", figures.label_heatmap(view, level), labels_finding(view, level))
+    known, prediction = view.result.labels, view.result.prediction
+    if known is not None and prediction is not None and accuracy(known, prediction) is not None:
+        add("confusion", figures.confusion_heatmap(view), confusion_finding(view))
+    if view.result.attention_gap:
+        add("attention", figures.attention_histogram(view), attention_finding(view))
+    if sum(isinstance(r.get("epoch"), int) for r in view.run.metrics) > 1:  # a line needs two
+        add("training", figures.training_curves(view), training_finding(view))
+    return drawn, said, [(i, name) for i, name, _ in colors]
 
 
 def render_page(template: str, drawn: dict[str, Any], texts: list[str], **values: Any) -> str:

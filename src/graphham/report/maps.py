@@ -22,9 +22,13 @@ ColorBy: TypeAlias = int | Literal["label", "concentration", "nothing"]
 _LEGEND_COLUMNS, _LEGEND_LINE = 3, 19
 # A column of the legend holds this many signs; the pointer shows all of them.
 _LEGEND_TEXT = 27
+# Names on the map: signs of one, how many there are, and the size in pixels a map has on the page.
+_NAME_TEXT, _MOST_NAMES, _MAP_WIDTH, _MAP_HEIGHT = 26, 16, 560, 440
+_SIGN_WIDTH, _LINE_HEIGHT = 6.4, 17
+_CELLS, _AROUND = 24, 2
 
 
-def node_map(run: AnyRun, color: ColorBy = 1, boundary: bool = True) -> Figure:
+def node_map(run: AnyRun, color: ColorBy = 1, boundary: bool = True, legend: bool = True) -> Figure:
     """Draw the map, coloured by the groups of a level, by label or by concentration.
 
     Args:
@@ -32,6 +36,7 @@ def node_map(run: AnyRun, color: ColorBy = 1, boundary: bool = True) -> Figure:
         color: A level (1 is the finest), ``"label"``, ``"concentration"`` or ``"nothing"``.
         boundary: Mark the nodes between two groups, in a trace of their own, where the method says
             how firmly nodes belong to groups.
+        legend: List all names and their colours below; the largest stand on the map in any case.
     """
     view = RunView.of(run)
     rows, text = view.drawn_rows, view.hover_texts
@@ -55,9 +60,10 @@ def node_map(run: AnyRun, color: ColorBy = 1, boundary: bool = True) -> Figure:
         marked.meta = {"role": "boundary"}
         traces.append(marked)
     # The legend stands below in columns, whole: an entry that must be scrolled to is lost on paper.
-    has_legend = color not in ("concentration", "nothing")
+    is_named = color not in ("concentration", "nothing")
+    has_legend = legend and is_named
     lines = -(-len(traces) // _LEGEND_COLUMNS) if has_legend else 0
-    figure = blank_figure(traces, height=440 + _LEGEND_LINE * lines)
+    figure = blank_figure(traces, height=_MAP_HEIGHT + _LEGEND_LINE * lines)
     hidden = {"visible": False, "constrain": "domain"}
     figure.update_xaxes(**hidden)
     figure.update_yaxes(**hidden, scaleanchor="x")
@@ -74,25 +80,83 @@ def node_map(run: AnyRun, color: ColorBy = 1, boundary: bool = True) -> Figure:
             "yanchor": "top",
             "entrywidth": 148,
         },
+        annotations=_names(view, rows, xy, color) if is_named else [],
     )
     return figure
+
+
+def _names(
+    view: RunView, rows: npt.NDArray[Any], xy: npt.NDArray[Any], color: ColorBy
+) -> list[dict[str, Any]]:
+    """Return names of the largest groups or labels where they are densest, none over another."""
+    codes, names, _ = _classes(view, rows, color)
+    spots = densest_spots(xy, codes)
+    span = np.maximum(np.ptp(xy, axis=0), 1e-9) if len(xy) else np.ones(2)
+    scale = min(_MAP_WIDTH / span[0], _MAP_HEIGHT / span[1])
+    taken: list[tuple[float, float, float]] = []
+    placed: list[dict[str, Any]] = []
+    for code in sorted(spots, key=lambda c: -int((codes == c).sum())):
+        if len(placed) == _MOST_NAMES:
+            break
+        text = plot_text(names[code], _NAME_TEXT)
+        half = _SIGN_WIDTH * len(text) / 2
+        x, y = (scale * v for v in spots[code])
+        # Where the spot is taken, a line or two above or below will do.
+        for shift in (0, 1, -1, 2, -2):
+            at = y + shift * _LINE_HEIGHT
+            if all(abs(x - a) >= half + c or abs(at - b) >= _LINE_HEIGHT for a, b, c in taken):
+                taken.append((x, at, half))
+                place = {"x": spots[code][0], "y": float(at / scale), "text": text}
+                placed.append({**place, "showarrow": False, "font": {"size": 11}, "borderpad": 1})
+                break
+    return placed
+
+
+def densest_spots(xy: npt.NDArray[Any], codes: npt.NDArray[Any]) -> dict[int, tuple[float, float]]:
+    """Return per code the middle of its densest part: where its name stands on a map.
+
+    Args:
+        xy: ``(num_points, 2)`` places.
+        codes: ``(num_points,)`` group or label of each, -1 for none.
+    """
+    spots = {}
+    for code in np.unique(codes[codes >= 0]).tolist():
+        points = np.asarray(xy[codes == code], dtype=np.float64)
+        low = points.min(axis=0)
+        width = np.maximum(points.max(axis=0) - low, 1e-9) / _CELLS
+        place = np.minimum(((points - low) / width).astype(np.int64), _CELLS - 1)
+        counts = np.zeros((_CELLS + 2 * _AROUND, _CELLS + 2 * _AROUND), dtype=np.int64)
+        np.add.at(counts, tuple(place.T + _AROUND), 1)
+        # A clump of copies fills one cell; a name belongs where many cells are full.
+        wide = 2 * _AROUND + 1
+        sums = np.lib.stride_tricks.sliding_window_view(counts, (wide, wide)).sum(axis=(2, 3))
+        best = np.asarray(np.unravel_index(int(sums.argmax()), sums.shape))
+        here = points[(np.abs(place - best) <= _AROUND).all(axis=1)].mean(axis=0)
+        spots[code] = (float(here[0]), float(here[1]))
+    return spots
+
+
+def _classes(
+    view: RunView, rows: npt.NDArray[Any], color: ColorBy
+) -> tuple[npt.NDArray[Any], list[str], list[str]]:
+    """Return the code of each row, and the name and colour of each code."""
+    if color == "label":
+        if not view.label_names:
+            raise InputError("the run's graph has no labels to colour by")
+        return view.label_codes[rows], view.label_names, view.label_colors
+    if color not in range(1, view.num_levels + 1):
+        raise InputError(
+            f"cannot colour by {color!r}; give a level from 1 to {view.num_levels}, "
+            f"'label' or 'concentration'"
+        )
+    level = int(color) - 1
+    return view.result.groups[level][rows], list(view.tree.names[level]), view.colors[level]
 
 
 def _class_traces(
     view: RunView, rows: npt.NDArray[Any], xy: Any, text: Sequence[str], color: ColorBy
 ) -> Iterator[Any]:
-    if color == "label":
-        if not view.label_names:
-            raise InputError("the run's graph has no labels to colour by")
-        codes, names, colors = view.label_codes[rows], view.label_names, view.label_colors
-    else:
-        if color not in range(1, view.num_levels + 1):
-            raise InputError(
-                f"cannot colour by {color!r}; give a level from 1 to {view.num_levels}, "
-                f"'label' or 'concentration'"
-            )
-        codes = view.result.groups[int(color) - 1][rows]
-        names, colors = list(view.tree.names[int(color) - 1]), view.colors[int(color) - 1]
+    codes, names, colors = _classes(view, rows, color)
     if (codes < 0).any():
         unknown = np.flatnonzero(codes < 0)
         style = {"size": 4, "color": UNKNOWN, "opacity": 0.5}

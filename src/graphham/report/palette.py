@@ -10,6 +10,7 @@ import colorsys
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from graphham.results.hierarchy import Hierarchy
 
@@ -42,11 +43,21 @@ def shade(color: str, step: float) -> str:
 
 
 def spread(count: int) -> list[str]:
-    """Return ``count`` colours for things without an order."""
+    """Return ``count`` colours for things without an order, no two the same."""
     rounds = (0.0, -0.14, 0.16, -0.24)
-    return [
-        shade(BASE[i % len(BASE)], rounds[(i // len(BASE)) % len(rounds)]) for i in range(count)
-    ]
+    named = [shade(color, step) for step in rounds for color in BASE][:count]
+    taken = set(named)
+    turn = 0
+    while len(named) < count:
+        # Steps of the golden ratio never come back to a hue, and lie far apart for long.
+        hue, light = (turn * 0.618034) % 1, (0.38, 0.55, 0.7)[turn % 3]
+        parts = colorsys.hls_to_rgb(hue, light, 0.55)
+        color = "#" + "".join(f"{round(255 * p):02x}" for p in parts)
+        turn += 1
+        if color not in taken:
+            named.append(color)
+            taken.add(color)
+    return named
 
 
 def group_colors(tree: Hierarchy) -> list[list[str]]:
@@ -64,6 +75,24 @@ def group_colors(tree: Hierarchy) -> list[list[str]]:
     return levels
 
 
-def label_colors(classes: Sequence[object]) -> list[str]:
-    """Return a colour per label."""
-    return spread(len(classes))
+def label_colors(
+    classes: Sequence[object],
+    table: npt.NDArray[np.int64] | None = None,
+    colors: Sequence[str] = (),
+) -> list[str]:
+    """Return a colour per label, no two the same.
+
+    Args:
+        classes: The labels.
+        table: ``(num_labels, num_groups)`` nodes of each label in each group, if there are groups.
+        colors: The groups' colours. A label has that of the group in which it is the commonest,
+            and which is its own commonest, so that what is one thing has one colour.
+    """
+    chosen: dict[int, str] = {}
+    if table is not None and table.size:
+        for label, group in enumerate(table.argmax(axis=1).tolist()):
+            if table[label, group] and int(table[:, group].argmax()) == label:
+                chosen[label] = colors[group]
+    # Enough to have one left for each of the others, whichever are taken.
+    left = [c for c in spread(len(classes) + len(chosen)) if c not in set(chosen.values())]
+    return [chosen[i] if i in chosen else left.pop(0) for i in range(len(classes))]

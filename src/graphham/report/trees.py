@@ -128,7 +128,7 @@ def group_tree(run: AnyRun, kind: Literal["treemap", "sunburst", "icicle"] = "tr
         hovertemplate="%{customdata}<extra></extra>",
         sort=False,
     )
-    figure = blank_figure([trace], height=460)
+    figure = blank_figure([trace], height=440)
     figure.update_layout(margin={"l": 4, "r": 4, "t": 4, "b": 4})
     return figure
 

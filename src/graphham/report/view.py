@@ -31,6 +31,7 @@ BOUNDARY_PERCENT = 5
 THIN_EVIDENCE = 0.5
 # Points drawn on one map; a browser stays quick and the report stays a few megabytes.
 MAX_POINTS = 12_000
+_NEAR_ON_MAP = 10
 # Facts of a view that no group's name enters.
 _NAMELESS = (
     "result",
@@ -144,8 +145,14 @@ class RunView:
 
     @cached_property
     def label_colors(self) -> list[str]:
-        """A colour per label."""
-        return label_colors(self.label_names)
+        """A colour per label: that of the coarse group it fills, where there is one."""
+        if not self.num_levels or not self.label_names:
+            return label_colors(self.label_names)
+        known = self.label_codes >= 0
+        shape = (len(self.label_names), self.tree.group_counts[-1])
+        table = np.zeros(shape, dtype=np.int64)
+        np.add.at(table, (self.label_codes[known], self.result.groups[-1][known]), 1)
+        return label_colors(self.label_names, table, self.colors[-1])
 
     @cached_property
     def label_codes(self) -> npt.NDArray[np.int32]:
@@ -226,6 +233,21 @@ class RunView:
         return self.sample(MAX_POINTS)
 
     @cached_property
+    def near_on_map(self) -> npt.NDArray[np.int64]:
+        """Per drawn node the places, among the drawn, of the up to ten nearest on the map."""
+        from scipy.spatial import cKDTree
+
+        xy = self.layout.xy[self.drawn_rows]
+        most = min(_NEAR_ON_MAP, len(xy) - 1)
+        if most < 1:
+            return np.zeros((len(xy), 0), dtype=np.int64)
+        found = cKDTree(xy).query(xy, k=most + 1)[1]
+        # Of nodes on one spot any may come first, the node itself included: it is taken out.
+        is_self = found == np.arange(len(xy))[:, None]
+        is_self[~is_self.any(axis=1), -1] = True
+        return np.asarray(found[~is_self].reshape(len(xy), most), dtype=np.int64)
+
+    @cached_property
     def hover_texts(self) -> list[str]:
         """What the pointer shows for each drawn node: id, title, groups, label, concentration."""
         rows = self.drawn_rows
@@ -244,7 +266,7 @@ class RunView:
             lines += [plot_text(title, 70)] if title else []
             lines += [f"level {at + 1}: {names[at][codes[at][i]]}" for at in range(len(codes))]
             lines += [f"label: {labels[label_codes[i]]}"] if label_codes[i] >= 0 else []
-            lines += [f"concentration {concentration[i]:.3f}"] if concentration else []
+            lines += [f"concentration {concentration[i]:.2f}"] if concentration else []
             texts.append("<br>".join(lines))
         return texts
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from graphham.errors import InputError
 from graphham.graph.store import MANIFEST, holds_parts, open_any, read_manifest
+from graphham.results.model_card import CARD_FILE
 from graphham.results.run_folder import (
     ALWAYS,
     DERIVED,
@@ -33,6 +34,7 @@ class Diagnosis:
         whole: Files whose content is what was written.
         damaged: Files that are missing or changed, with what is wrong.
         unchecked: Files that nothing is known about, because their format carries no checksums.
+        edited: Files that people changed and may change.
         remedies: What to do, one sentence each.
         num_bytes: How much was read.
     """
@@ -42,6 +44,7 @@ class Diagnosis:
     damaged: dict[str, str] = field(default_factory=dict)
     unchecked: list[str] = field(default_factory=list)
     remedies: list[str] = field(default_factory=list)
+    edited: list[str] = field(default_factory=list)
     num_bytes: int = 0
 
     def compare(
@@ -143,8 +146,13 @@ def _run(folder: Path) -> Diagnosis:
         value if isinstance(value := summary.get(name), dict) else {}
         for name in ("files", "checksums")
     )
-    for name in sorted({*ALWAYS, *sizes} - {_SUMMARY}):
+    for name in sorted({*ALWAYS, *sizes} - {_SUMMARY, CARD_FILE}):
         found.compare(folder, name, digests.get(name), size=sizes.get(name))
+    if CARD_FILE in digests and (folder / CARD_FILE).is_file():
+        if file_checksum(folder / CARD_FILE) == digests[CARD_FILE]:
+            found.whole.append(CARD_FILE)
+        else:
+            found.edited.append(CARD_FILE)
     _check_names(folder, found)
     graph = folder / GRAPH_FOLDER
     if graph.is_dir():

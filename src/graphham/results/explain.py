@@ -154,7 +154,7 @@ class Explanation:
         if self.prediction is not None:
             sure = "" if self.confidence is None else f" ({self.confidence:.0%} sure)"
             lines[-1] += f", predicted {_line(self.prediction)}{sure}"
-        firm = f"{self.concentration:.3f}, firmer than {self.firmer_than:.0%} of all nodes"
+        firm = f"{self.concentration:.2f} of 1, firmer than {self.firmer_than:.0%} of all nodes"
         lines.append(f"  concentration {firm}")
         for level in self.levels:
             lines += _level_lines(level)

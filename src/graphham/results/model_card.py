@@ -89,8 +89,14 @@ def _found(summary: Mapping[str, Any], examples: list[str]) -> list[str]:
         if tree.get(f"nmi_{level}") is not None:
             line += f"; NMI with the labels {tree[f'nmi_{level}']:.2f}"
         lines.append(f"{line}.")
-    if tree.get("nesting") is not None:
-        lines.append(f"- Nesting of the levels: {tree['nesting']:.3f} (1 is a perfect tree).")
+    if levels > 1:
+        from graphham.system.console import nesting_of
+
+        score = nesting_of(tree)
+        alone = "- The coarsest level is one group of everything."
+        if score is not None:
+            alone = f"- Nesting of the levels: {score:.3f} (1 is a perfect tree)."
+        lines.append(alone)
     if examples:
         lines.append(f"- Groups such as {'; '.join(_line(name) for name in examples)}.")
     if not levels:

@@ -43,7 +43,7 @@ class FitResult:
         parents: Per level but the last ``(num_groups,)`` int32 parent in the next level; empty when
             there is one level or the model has no tree of its own.
         parents_from: Whether the model fixed ``parents`` or the majority of nodes chose them.
-        concentration: ``(num_nodes,)`` float32, low for nodes that commit to no group.
+        concentration: ``(num_nodes,)`` float32 from 0 to 1: spread evenly, or all in one group.
         between: ``(num_nodes,)`` float32 from 0 to 1: two strong memberships; 1 is half and half.
         evidence: ``(num_nodes,)`` float32 from 0 to 1: how much links and features there are to go
             by; empty where the method does not know.
@@ -290,10 +290,11 @@ def refuse_alike(vectors: npt.NDArray[Any], rates: Mapping[str, tuple[float, flo
 
 
 def concentration(memberships: Sequence[npt.NDArray[Any]]) -> Floats:
-    """Score how firmly each node commits to one group, averaged over levels.
+    """Score how firmly each node commits to one group, from 0 to 1, averaged over levels.
 
-    The score of a level is the population variance of the membership row, so a level with a single
-    group scores 0. A node near zero spreads its membership and lies between groups.
+    The score of a level is the variance of the membership row (the paper's) over the largest that
+    a row of as many groups can have: 1 for a node in one group, 0 for one spread evenly, however
+    many groups there are. A level of a single group says nothing and does not count.
 
     Args:
         memberships: One ``(num_nodes, num_groups)`` array per level.
@@ -301,11 +302,14 @@ def concentration(memberships: Sequence[npt.NDArray[Any]]) -> Floats:
     if not memberships:
         raise InputError("concentration() needs the memberships of at least one level, got none")
     total = np.zeros(len(memberships[0]), dtype=np.float64)
-    for member in memberships:
+    telling = [member for member in memberships if member.shape[1] > 1]
+    for member in telling:
+        groups = member.shape[1]
         for start in range(0, len(member), _CHUNK):
             part = np.asarray(member[start : start + _CHUNK], dtype=np.float64)
-            total[start : start + _CHUNK] += part.var(axis=1)
-    return np.asarray(total / len(memberships), dtype=np.float32)
+            total[start : start + _CHUNK] += part.var(axis=1) * (groups * groups / (groups - 1))
+    score = np.asarray(total / max(len(telling), 1), dtype=np.float32)
+    return np.clip(score, 0.0, 1.0)
 
 
 def predicted(

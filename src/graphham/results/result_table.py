@@ -88,7 +88,8 @@ def result_from_table(
         groups=[_numbers(table, f"group_{i}") for i in levels],
         parents=[np.asarray(p, dtype=np.int32) for p in parents],
         parents_from=tree.parents_from if parents and tree is not None else "model",
-        concentration=_numbers(table, "concentration") if soft else np.zeros(0, np.float32),
+        # Counted anew from the memberships: tables of older versions have it on another scale.
+        concentration=np.zeros(0, np.float32),
         between=_numbers(table, "between") if "between" in names else np.zeros(0, np.float32),
         evidence=_numbers(table, "evidence") if "evidence" in names else np.zeros(0, np.float32),
         labels=labels_from_arrow(table.column("label"), classes) if "label" in names else None,

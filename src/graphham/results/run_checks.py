@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphham.errors import InputError
+from graphham.results.model_card import CARD_FILE
 from graphham.system.checksums import file_checksum
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ class RunChecks:
     def __init__(self, folder: Path, summary: dict[str, Any]) -> None:
         self.folder = folder
         found = summary.get("checksums")
-        self._expected: dict[str, str] = found if isinstance(found, dict) else {}
+        self._expected: dict[str, str] = dict(found) if isinstance(found, dict) else {}
+        self._expected.pop(CARD_FILE, None)  # people edit it, and nothing is read from it
         self._whole: set[str] = set()
         self._notes: PassedChecks | None = None
 
@@ -79,5 +81,4 @@ class RunChecks:
 
 _ADVICE = {
     "config.toml": "undo the change (edit a copy of it for another fit)",
-    "README.md": "undo the change (write notes of your own into another file)",
 }

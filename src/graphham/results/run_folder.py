@@ -102,7 +102,8 @@ class Run:
         sizes = summary.get("files")
         if not isinstance(sizes, dict):
             sizes = dict.fromkeys((*ALWAYS, *GROUP_FILES))
-        for name in sorted({*ALWAYS, *sizes}):
+        # The card is for people to edit, or to leave out; nothing is read from it.
+        for name in sorted({*ALWAYS, *sizes} - {CARD_FILE}):
             file = folder / name
             if not file.is_file():
                 raise InputError(f"the run {folder} is incomplete: {name} is missing; fit it again")

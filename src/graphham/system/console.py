@@ -225,8 +225,20 @@ def group_lines(metrics: Mapping[str, Any]) -> list[str]:
             line += f", NMI with the labels {metrics[f'nmi_{level}']:.2f}"
         lines.append(line)
     if levels > 1:
-        lines.append(f"nesting {metrics['nesting']:.3f}")
+        score = nesting_of(metrics)
+        alone = "the coarsest level is one group of everything"
+        lines.append(alone if score is None else f"nesting {score:.3f}")
     return [*lines, "in use is a group that at least one node is shown in"]
+
+
+def nesting_of(metrics: Mapping[str, Any]) -> float | None:
+    """Return the mean nesting over the levels that can nest; ``None`` where none can.
+
+    Below one group of everything all levels lie inside it, which says nothing about them.
+    """
+    pairs = [i for i in range(1, int(metrics["levels"])) if metrics[f"used_{i + 1}"] > 1]
+    told = [float(metrics.get(f"nesting_{i}", metrics["nesting"])) for i in pairs]
+    return sum(told) / len(told) if told else None
 
 
 def tree_lines(groups: Iterable[Mapping[str, Any]]) -> list[str]:

@@ -23,8 +23,6 @@ Floats = npt.NDArray[np.float32]
 _MANY_NODES = 50_000
 # Finest groups beyond which no tree is joined anew: it takes their cube.
 _MOST_JOINED = 512
-# How many times as many groups the finest level of the teacher's further fits has.
-_FINER = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,16 +42,27 @@ class FittedGroups:
     key: Any
 
     def committee(self, config: ResolvedConfig) -> list[BlockFit]:
-        """Return the fits whose mean teaches nodes without labels: coarse ones and finer ones.
+        """Return the fits whose mean teaches nodes without labels, of every size in the tree.
 
-        Finer groups know a node's surroundings better, but few of them have a label: their tree
-        leans on the coarser ones.
+        Few large groups have many labels each but mix classes, many small ones the reverse; which
+        is better differs from graph to graph, and their mean is as good as the better one.
         """
-        finest = min(_FINER * config.groups[0], max(config.groups[0], len(self.inputs.own) // 8))
-        if finest <= config.groups[0]:
-            return self.fits
-        groups = (finest, *config.groups)
-        return self.fits + fit_from(self.inputs, groups, self.key, 2, **_ablation(config))
+        seeds = 1 if len(self.inputs.own) > _MANY_NODES else 2
+        fits = list(self.fits)
+        for finest in _sizes_between(config.groups[0], config.groups[-1]):
+            groups = (finest, *(count for count in config.groups[1:] if count < finest))
+            key = derive_key(self.key, "committee", finest)
+            fits += fit_from(self.inputs, groups, key, seeds, **_ablation(config))
+        return fits
+
+
+def _sizes_between(finest: int, coarsest: int) -> list[int]:
+    """Return numbers of groups below the finest level's, each half of the one before."""
+    sizes = []
+    while finest > coarsest:
+        finest = max(finest // 2, coarsest)
+        sizes.append(finest)
+    return sizes
 
 
 def fit_run_groups(

@@ -2,13 +2,14 @@
 import { oneLine, showAlert } from "./dom.js";
 import { groupOf } from "./state.js";
 
-const NOTHING = { group: "", node: "", lasso: "", attribute: "" };
+const NOTHING = { group: "", node: "", lasso: "", besidelasso: "", attribute: "" };
 
 export class Actions {
   /** @type {import("./map.js").MapView} */ map;
   /** @type {import("./hierarchy.js").HierarchyView} */ hierarchy;
   /** @type {import("./panel.js").PanelView} */ panel;
   /** @type {import("./table.js").TableView} */ table;
+  /** @type {import("./beside.js").BesideView | null} */ beside = null;
 
   /** @param {import("./model.js").Model} model @param {import("./state.js").State} state */
   constructor(model, state) {
@@ -30,6 +31,8 @@ export class Actions {
   }
   selectAttribute(kind, code) { this.state.set({ ...NOTHING, attribute: `${kind}:${code}` }); }
   lasso(polygon) { this.state.set({ ...NOTHING, lasso: polygon }); }
+  /** Selects the nodes inside a polygon of the map of the run beside. */
+  besideLasso(polygon) { this.state.set({ ...NOTHING, besidelasso: polygon }); }
   clear() { this.state.set(NOTHING); }
   pointsChanged() {
     this.cache = null;
@@ -42,8 +45,8 @@ export class Actions {
 
   /** The selected nodes: positions among those drawn, a title, a colour; null where none are. */
   selection() {
-    const { group, lasso, attribute } = this.state.values;
-    const key = [group, lasso, attribute, this.attribute ? this.attribute.key : "", this.model.size].join("|");
+    const { group, lasso, besidelasso, attribute } = this.state.values;
+    const key = [group, lasso, besidelasso, attribute, this.attribute ? this.attribute.key : "", this.model.size].join("|");
     if (!this.cache || this.cache.key !== key) this.cache = { key, value: this.findSelection(group, lasso, attribute) };
     return this.cache.value;
   }
@@ -57,6 +60,10 @@ export class Actions {
       const polygon = lasso.split(";").map((p) => p.split(",").map(Number));
       return { indices: this.model.inside(polygon), title: "Selection", color: null };
     }
+    if (this.state.values.besidelasso && this.beside) {
+      const rows = this.beside.inside(this.state.values.besidelasso);
+      return { indices: Array.from(rows, (row) => this.model.position(row)).filter((i) => i >= 0), title: "Selection", color: null };
+    }
     if (!attribute || !this.attribute || this.attribute.key !== attribute) return null;
     const { rows, title } = this.attribute;
     return { indices: Array.from(rows, (row) => this.model.position(row)).filter((i) => i >= 0), title, color: null, size: rows.length };
@@ -64,8 +71,8 @@ export class Actions {
 
   /** The selection as the server reads it. */
   get selectionRequest() {
-    const { group, lasso, attribute } = this.state.values;
-    return group ? { group } : lasso ? { lasso } : attribute ? { attribute } : {};
+    const { group, lasso, besidelasso, attribute } = this.state.values;
+    return group ? { group } : lasso ? { lasso } : besidelasso ? { besideLasso: besidelasso } : attribute ? { attribute } : {};
   }
   /** Posts the selection, so that a notebook can fetch it; the response says how many nodes it has. */
   async postSelection() {
@@ -106,7 +113,7 @@ export class Actions {
     const [kind, code] = key.split(":");
     const rows = await this.model.source.attribute(kind, Number(code));
     const label = kind === "label" ? this.model.overview.labels[Number(code)] : null;
-    const told = { between: `The ${code}% most between groups`, evidence: "Too little to say" }[kind];
+    const told = (this.beside && this.beside.titleOf(kind, Number(code))) || { between: `The ${code}% most between groups`, evidence: "Too little to say" }[kind];
     this.attribute = { key, rows, title: told || `${kind} ${oneLine((label && label.name) || code, 60)}` };
   }
   /** Fetches a node again whose attentions were not there yet. */
@@ -124,16 +131,18 @@ export class Actions {
     this.panel.draw();
     this.table.draw();
     await this.hierarchy.draw();
+    if (this.beside) this.beside.draw();
     await this.map.draw();
   }
   /** Draws what depends on the changed parts of the state. @param {Set<string>} changed */
   async follow(changed) {
     const has = (...names) => names.some((name) => changed.has(name));
-    if (has("group", "node", "layer", "color", "lasso", "attribute")) this.panel.draw();
-    if (has("group", "lasso", "attribute", "sort", "node")) this.table.draw();
+    if (has("group", "node", "layer", "color", "lasso", "besidelasso", "attribute")) this.panel.draw();
+    if (has("group", "lasso", "besidelasso", "attribute", "sort", "node")) this.table.draw();
+    if (this.beside && has("group", "node", "color", "lasso", "besidelasso", "attribute", "names")) this.beside.draw();
     if (has("group", "tab")) await this.hierarchy.draw();
     if (has("names")) this.map.names.place();
     if (has("color")) await this.map.draw();
-    else if (has("group", "node", "lasso", "attribute", "bar", "thin")) await this.map.refresh();
+    else if (has("group", "node", "lasso", "besidelasso", "attribute", "bar", "thin")) await this.map.refresh();
   }
 }

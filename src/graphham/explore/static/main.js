@@ -10,6 +10,7 @@ import { HierarchyView, makeTabs } from "./hierarchy.js";
 import { PanelView } from "./panel.js";
 import { TableView } from "./table.js";
 import { SearchView } from "./search.js";
+import { BesideView } from "./beside.js";
 
 const page = document.documentElement.dataset;
 const alertError = (/** @type {Error} */ error) => showAlert(error.message);
@@ -82,7 +83,7 @@ function followState(model, state, actions) {
     const mine = ++turn;
     page.busy = "yes";
     await actions.load().catch(alertError);
-    if (["group", "lasso", "attribute"].some((n) => changed.has(n))) actions.postSelection().catch(alertError);
+    if (["group", "lasso", "besidelasso", "attribute"].some((n) => changed.has(n))) actions.postSelection().catch(alertError);
     if (mine !== turn) return; // the state has changed again meanwhile
     if (!state.values.color) state.values.color = model.usualColor;
     /** @type {HTMLInputElement} */ (byId("bar")).value = String(state.values.bar);
@@ -117,6 +118,7 @@ async function start() {
   for (const id of ["thinlabel", "thinnote"]) byId(id).hidden = !model.hasEvidence;
   fillColors(model, state);
   actions.map = new MapView(model, state, actions);
+  if (overview.beside) actions.beside = new BesideView(model, state, actions, await source.beside());
   actions.hierarchy = new HierarchyView(model, state, actions);
   actions.panel = new PanelView(model, state, actions);
   actions.table = new TableView(model, state, actions);
@@ -129,12 +131,14 @@ async function start() {
   actions.panel.draw();
   actions.table.draw();
   actions.hierarchy.draw(false);
+  if (actions.beside) actions.beside.draw();
   paintFirst(model, state.values.color, actions.map.range());
   page.shown = "yes";
   await nextFrame();
   const isNamed = state.values.node || state.values.attribute;
   [actions.map.density] = await Promise.all([overview.isLarge && !data ? source.density() : null, plotly, actions.load()]);
   if (isNamed) {
+    if (actions.beside) actions.beside.draw();
     actions.panel.draw();
     actions.table.draw();
   }

@@ -5,7 +5,7 @@ import { Gestures } from "./gestures.js";
 import { MapNames } from "./map_names.js";
 
 // Boundary marks lie above the selected points, so they come later.
-const ROLES = ["selected", "boundary", "thin", "around", "node"];
+const ROLES = ["selected", "boundary", "thin", "new", "around", "node"];
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 export class MapView {
@@ -175,6 +175,7 @@ export class MapView {
       boundary: this.isCrowded ? { size: this.pointSize } : { ...ring, size: this.pointSize + 3 },
       selected: { size: this.pointSize + 1 },
       thin: { size: this.pointSize + 2, symbol: "x-thin", line: { color: css("--mark"), width: 1.2 } },
+      new: { size: 12, symbol: "diamond", line: { color: css("--mark"), width: 1.5 } },
       around: { size: this.pointSize + 5, line: { color: css("--accent"), width: 2 } },
       node: { size: 15, line: { color: css("--mark"), width: 3 } },
     }[role];
@@ -210,9 +211,15 @@ export class MapView {
       // Where thousands overlap, faint points add up to firm ones: those fade by their colour.
       opacity: selected ? (model.scale(by) ? 0.08 : 0.5) : model.scale(by) ? 0.9 : 0.85,
       // In the order of ROLES.
-      parts: [place(selected ? selected.indices : []), place(edge), place(thin), infos(node ? node.ego.rows.slice(1) : []), infos(node ? [node.row] : [])],
-      colors: [selected && selected.color ? selected.color : css("--accent"), this.isCrowded ? css("--mark") : clear, css("--mark"), clear, clear],
+      parts: [place(selected ? selected.indices : []), place(edge), place(thin), this.newPart(), infos(node ? node.ego.rows.slice(1) : []), infos(node ? [node.row] : [])],
+      colors: [selected && selected.color ? selected.color : css("--accent"), this.isCrowded ? css("--mark") : clear, css("--mark"), css("--bar2"), clear, clear],
     };
+  }
+
+  /** Nodes embedded after the fit, which are in no table of the run. */
+  newPart() {
+    const nodes = this.model.overview.newNodes || [];
+    return { x: nodes.map((n) => n.x), y: nodes.map((n) => n.y), rows: new Uint32Array(0) };
   }
 
   /** Colour of a class, pale while other nodes are selected. */
@@ -287,11 +294,13 @@ export class MapView {
     this.root.on("plotly_hover", (event) => {
       const row = rowOf(event.points[0]);
       hovered = row;
-      const info = row === undefined ? null : this.model.info(row);
+      const isNew = event.points[0].data.name === "new";
+      const added = isNew ? this.model.overview.newNodes[event.points[0].pointNumber] : null;
+      const info = added ? { ...added, label: -1 } : row === undefined ? null : this.model.info(row);
       if (!info) return;
-      const lines = info.groups.map((g, l) => el("div", {}, el("span", { className: "swatch", style: { background: this.model.group(l + 1, g).color } }), oneLine(this.model.group(l + 1, g).name, 40)));
+      const lines = info.groups.map((g, l) => (g == null ? "" : el("div", {}, el("span", { className: "swatch", style: { background: this.model.group(l + 1, g).color } }), oneLine(this.model.group(l + 1, g).name, 40))));
       const label = info.label >= 0 ? el("div", { className: "note" }, "label: " + oneLine(this.model.overview.labels[info.label].name, 40)) : null;
-      tip.replaceChildren(el("b", {}, oneLine(info.id, 60)), info.title ? el("div", {}, oneLine(info.title, 90)) : "", ...lines, label || "", info.firm == null ? "" : el("div", { className: "note" }, this.model.standing(info) || `concentration ${info.firm.toFixed(3)}, firmer than ${percent(this.model.firmerThan(info.firm))}`));
+      tip.replaceChildren(el("b", {}, oneLine(info.id, 60)), added ? " new" : "", info.title ? el("div", {}, oneLine(info.title, 90)) : "", ...lines, label || "", info.firm == null ? "" : el("div", { className: "note" }, this.model.standing(info) || `concentration ${info.firm.toFixed(2)}, firmer than ${percent(this.model.firmerThan(info.firm))}`));
       const box = this.root.getBoundingClientRect();
       const x = event.event.clientX - box.left;
       tip.style.left = (x > box.width - 310 ? Math.max(4, x - 310) : x + 14) + "px";

@@ -36,19 +36,41 @@ export class PanelView {
 
   start() {
     const { overview } = this.model;
-    const nesting = overview.nesting == null || this.model.topLevel < overview.levels.length ? "" : ` The levels nest with a score of ${overview.nesting.toFixed(3)} (1: a perfect tree).`;
+    const nesting = overview.nesting == null || this.model.topLevel < overview.levels.length ? "" : overview.nesting > 0.9995 ? " Every fine group lies whole inside one coarse group." : ` The levels nest with a score of ${overview.nesting.toFixed(3)} (1: a perfect tree).`;
     const groups = overview.levels.length ? ` in ${this.model.groupsInUse.join(" fine and ")} ${overview.levels.length > 1 ? "coarse " : ""}groups` : "";
     return [
       el("h2", {}, "What you see"),
       el("p", {}, `${count(overview.numNodes)} nodes and ${count(overview.numEdges)} edges${groups}, as ${overview.method} sees them.${nesting}`),
       el("p", {}, overview.firm ? "Click a point for a node: its memberships, whom it listens to, what pulls it elsewhere." : "Click a point for a node: its neighbours and the nodes nearest to it.", groups ? " Click a group in the tree, treemap or flow: the rest of the map fades." : ""),
       el("p", {}, overview.firm ? "The slider rings the nodes most between two groups; crosses mark those of which there is too little to say. " : "", "Lasso draws a selection that the table lists and exports. The address bar always restores the view."),
+      ...this.newNodes(),
       ...this.legend(),
       el("h3", {}, "Keys"),
       el("p", {}, "/ search · Esc clear · Tab and arrows move through tree and map · + and − zoom the map"),
       overview.structureNote ? el("p", { className: "note" }, overview.structureNote) : null,
       overview.attentionNote ? el("p", { className: "note" }, overview.attentionNote) : null,
     ];
+  }
+
+  /** Nodes embedded after the fit: where they were put. */
+  newNodes() {
+    const nodes = this.model.overview.newNodes || [];
+    if (!nodes.length) return [];
+    const near = (this.actions.map ? this.actions.map.extent : 1) / 12;
+    const lines = nodes.slice(0, 40).map((n) => {
+      const level = this.model.topLevel;
+      const group = n.groups[level - 1];
+      return el("li", {}, el("button", { className: "link", type: "button", onclick: () => this.actions.map.show([n.x - near, n.x + near], [n.y - near, n.y + near]) }, oneLine(n.id, 40)), group == null ? "" : el("span", { className: "v" }, this.groupLink(level, group)));
+    });
+    const more = nodes.length > 40 ? [el("p", { className: "note" }, `The first 40 of ${count(nodes.length)}.`)] : [];
+    return [el("h3", { id: "newnodes" }, `New nodes: ${count(nodes.length)} (diamonds on the map)`), el("ol", { className: "plain" }, ...lines), ...more];
+  }
+
+  /** Where the selected nodes are in the run beside. */
+  besideShares() {
+    const { beside } = this.actions;
+    const parts = beside ? beside.shares() : [];
+    return parts.length ? [el("h3", {}, `In ${oneLine(beside.about.name, 40)}`), ...parts.map((p) => this.meter(el("span", {}, oneLine(p.name, 50)), p.share, p.text, p.color))] : [];
   }
 
   /** Which groups the selected nodes are in. */
@@ -67,6 +89,7 @@ export class PanelView {
       el("h2", {}, selected.title === "Selection" ? "Nodes inside the lasso" : selected.title),
       el("p", {}, `${count(size)} nodes, ${percent(size / Math.max(1, model.overview.numNodes), 1)} of all.${drawn}`),
       ...parts.reverse().flat(),
+      ...this.besideShares(),
       el("p", { className: "note" }, "The table below exports all of them; in a notebook, model.selection() returns them."),
     ];
   }
@@ -102,6 +125,7 @@ export class PanelView {
       el("h2", { id: "groupname" }, el("span", { className: "swatch", style: { background: g.color } }), oneLine(g.name, 200)),
       el("p", {}, `${count(g.size)} nodes, ${percent(g.share, 1)} of all.`, g.label == null ? "" : ` ${percent(g.purity)} are labelled ${oneLine(g.label, 60)}.`),
       this.renameForm(level, group, g.name),
+      ...this.besideShares(),
       elsewhere.length ? el("p", { className: "note" }, "Some nodes sit elsewhere: " + elsewhere.map(([n, i]) => `${count(n)} in ${oneLine(this.model.group(level + 1, i).name, 40)}`).join(", ")) : null,
       below.length ? el("h3", {}, "Made of") : null,
       ...below.map((c) => this.meter(this.groupLink(c.level, c.group), c.size / Math.max(1, g.size), count(c.size), c.color)),
@@ -136,7 +160,7 @@ export class PanelView {
     const own = this.model.group(1, info.groups[0]);
     const has = new Set(node.features);
     const shared = own ? own.features.filter((f) => has.has(f.name)) : [];
-    const firm = info.firm == null ? "" : `Concentration ${info.firm.toFixed(3)}, firmer than ${percent(this.model.firmerThan(info.firm))} of all nodes.`;
+    const firm = info.firm == null ? "" : `Concentration ${info.firm.toFixed(2)} of 1, firmer than ${percent(this.model.firmerThan(info.firm))} of all nodes.`;
     const groups = node.memberships.length ? node.memberships.flatMap((row, l) => this.membership(node, info, row, l + 1)) : info.groups.flatMap((g, l) => [el("h3", {}, `Level ${l + 1}`), el("p", {}, this.groupLink(l + 1, g))]);
     return [
       el("p", { className: "crumb" }, "Node"),

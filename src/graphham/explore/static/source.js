@@ -26,6 +26,7 @@ export class ServerSource {
   overview() { return this.json("api/overview"); }
   mapState() { return this.json("api/map"); }
   async points() { return unpack(await this.binary("api/points")); }
+  async beside() { return unpack(await this.binary("api/beside")); }
   async density() { return unpack(await this.binary("api/density")); }
   async window(x0, x1, y0, y1) { return unpack(await this.binary(`api/window?x0=${x0}&x1=${x1}&y0=${y0}&y1=${y1}`)); }
   node(row) { return this.json("api/node/" + row); }
@@ -48,10 +49,12 @@ export class StaticSource {
     this.summary = data.overview;
     this.nodes = unpack(bytes(data.points));
     this.details = unpack(bytes(data.details));
+    this.other = data.beside ? unpack(bytes(data.beside)) : null;
   }
   async overview() { return this.summary; }
   async mapState() { return { isFinal: true, note: this.summary.map.note }; }
   async points() { return this.nodes; }
+  async beside() { return this.other; }
   async density() { return null; }
   async window() { return null; }
   async select() { return null; }
@@ -128,6 +131,9 @@ export class StaticSource {
     const rows = [];
     if (kind === "label") this.nodes.columns.label.forEach((l, i) => l === code && rows.push(i));
     const { between, evidence } = this.nodes.columns;
+    const other = this.other ? this.other.columns["group" + kind.replace(/^beside/, "")] : null;
+    if (other && kind.startsWith("beside")) this.other.columns.here.forEach((r, i) => r >= 0 && other[i] === code && rows.push(r));
+    if (kind.startsWith("moved")) rows.push(...this.movedRows(Number(kind.slice(5))));
     if (kind === "between" && between) {
       const bar = Math.max(this.summary.between[100 - code], this.summary.leastBetween);
       between.forEach((v, i) => v >= bar && rows.push(i));
@@ -140,6 +146,14 @@ export class StaticSource {
       }
     }
     return Uint32Array.from(rows);
+  }
+  /** Nodes that are not in the partner of their group: partners share a colour. */
+  movedRows(level) {
+    const [here, there] = [this.summary.levels[level - 1], this.summary.beside.levels[level - 1]];
+    const { columns } = this.other;
+    const plain = (g) => g.plain || g.color;
+    const isMoved = (row, i) => plain(here[this.nodes.columns["group" + level][row]]) !== plain(there[columns["group" + level][i]]);
+    return Array.from(columns.here, (row, i) => (row >= 0 && isMoved(row, i) ? row : -1)).filter((row) => row >= 0);
   }
   async exportRows(rows) {
     const quote = (v) => '"' + String(v).replace(/"/g, '""') + '"';

@@ -1,6 +1,6 @@
 // The page's state, and the address that restores it.
 
-export const DEFAULTS = { color: "", tab: "tree", group: "", node: "", bar: 0, thin: 0, names: 1, lasso: "", attribute: "", range: "", layer: 1, sort: "-between" };
+export const DEFAULTS = { color: "", tab: "tree", group: "", node: "", bar: 0, thin: 0, names: 1, lasso: "", besidelasso: "", attribute: "", range: "", layer: 1, sort: "-between" };
 
 /** Keeps the state, tells listeners what changed, and mirrors it in the address. */
 export class State {
@@ -40,7 +40,7 @@ export class State {
     this.values = next;
     if (writes) {
       // Zooming and sliding must not fill the history; a selection may be undone with Back.
-      const isStep = ["group", "node", "attribute", "lasso"].some((k) => changed.has(k));
+      const isStep = ["group", "node", "attribute", "lasso", "besidelasso"].some((k) => changed.has(k));
       history[isStep ? "pushState" : "replaceState"](null, "", this.address);
     }
     for (const listener of this.listeners) listener(changed, this.values);
