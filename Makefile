@@ -9,7 +9,7 @@ TORCH_INDEX ?=
 TORCH_FROM := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
 .PHONY: demo test test-slow lint format docs docs-tables wheel-check bench bench-peers clean
-.PHONY: reliability reliability-long licences audit
+.PHONY: reliability reliability-long fuzz licences audit
 
 # Reinstalls only when the dependency lists change; the package itself is an editable install.
 $(READY): pyproject.toml constraints.txt
@@ -49,7 +49,7 @@ docs: $(VENV)/.docs-ready
 
 # The wheel without extras in an environment of its own, which is kept in .venv-wheel.
 wheel-check: $(READY)
-	$(BIN)/python scripts/wheel_check.py
+	TORCH_INDEX='$(TORCH_INDEX)' $(BIN)/python scripts/wheel_check.py
 
 # Every table in README.md and docs/ that comes from stored results or from the settings.
 docs-tables: $(READY)
@@ -71,6 +71,12 @@ reliability: $(READY)
 
 reliability-long: $(READY)
 	$(BIN)/python scripts/reliability.py --mode long
+
+# Every reader against mutants that coverage chooses, driven by libFuzzer; goes on for an hour or so
+# and takes its place in the table of reliability-long. Linux on x86 has wheels of atheris.
+fuzz: $(READY)
+	$(BIN)/python -m pip install --quiet atheris
+	$(BIN)/python scripts/reliability.py --mode long --suite fuzz
 
 # What we depend on: its licences, and whether weaknesses of it are known.
 licences: $(READY)

@@ -104,10 +104,17 @@ def install(wheel: Path, fresh: bool) -> str:
         how = "installed with its dependencies"
         shutil.rmtree(PLACE, ignore_errors=True)
         venv.create(PLACE, with_pip=True)
-        run([*pip, "install", *quiet, "--constraint", "constraints.txt", str(wheel)], ROOT)
+        limits = ["--constraint", "constraints.txt", *torch_from()]
+        run([*pip, "install", *quiet, *limits, str(wheel)], ROOT)
     run([*pip, "check", "--disable-pip-version-check"], ROOT)
     stamp.write_text(json.dumps(wanted, indent=1) + "\n")
     return how
+
+
+def torch_from() -> list[str]:
+    """Return where pip is to look for torch besides, as the Makefile was told."""
+    index = os.environ.get("TORCH_INDEX")
+    return ["--extra-index-url", index] if index else []
 
 
 def dependencies_key() -> str:
