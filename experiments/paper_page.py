@@ -29,6 +29,12 @@ from graphham.evaluate.splits import PROTOCOLS
 from graphham.evaluate.tables import Column, Table, join_markdown, text_columns
 
 OURS = "graphham"
+_SCORERS = (
+    "Links are ranked by cosines: of the first layer for GraphHAM, as printed or not, of their "
+    "vectors for other methods (asp2vec by its own products). A scorer learned from common "
+    "neighbours, degrees and cosines, which an earlier version of GraphHAM alone had, was dropped: "
+    "no method is offered one, so there is no row of such clues without a network either."
+)
 
 
 def paper_text(root: str | Path, pictures: str = "experiments/results/figures") -> str:
@@ -114,14 +120,21 @@ def _sentences(name: str, records: list[Record]) -> list[str]:
         return surface_sentences(surfaces(records))
     if name == "figure6":
         return gap_sentences(records)
+    if name == "table3":
+        return [_SCORERS]
     collapsed = collapse_sentence(records) if name in ("table2", "table4") else ""
     return [collapsed] if collapsed else []
 
 
 def _pictures(name: str, records: list[Record], folder: str) -> list[str]:
     """Return links to the figure, one per graph where each graph has its own."""
-    cells = dict.fromkeys(picture_name(record["cell"]) for record in records)
-    files = [f"{name}-{cell}" for cell in cells] if name in ("figure3", "figure4") else [name]
+    cells = [record["cell"] for record in records]
+    files = [name]
+    if name == "figure6":
+        files = [gap_picture(cell) for cell in cells]
+    elif name in ("figure3", "figure4"):
+        files = [f"{name}-{picture_name(cell)}" for cell in cells]
+    files = list(dict.fromkeys(files))
     return [f"![{file}]({folder}/{file}.png)" for file in files]
 
 
@@ -129,6 +142,12 @@ def picture_name(cell: Mapping[str, Any]) -> str:
     """Return what the picture of a portrait is called: its graph, and the preset if not ours."""
     preset = cell["settings"].get("preset")
     return f"{cell['graph']}-{preset}" if preset else str(cell["graph"])
+
+
+def gap_picture(cell: Mapping[str, Any]) -> str:
+    """Return the picture of Figure 6 that a portrait is part of: graphs stand side by side."""
+    preset = cell["settings"].get("preset")
+    return f"figure6-{preset}" if preset else "figure6"
 
 
 def _head(records: Mapping[str, Record]) -> str:

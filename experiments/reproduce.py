@@ -16,7 +16,7 @@ from experiments.paper_figures import (
     surface_figure,
     surfaces,
 )
-from experiments.paper_page import picture_name, study_tables
+from experiments.paper_page import gap_picture, picture_name, study_tables
 from experiments.results_page import write_results
 from experiments.stale import stale_parts, stale_text
 from experiments.stored import gather, read_stored
@@ -148,9 +148,15 @@ def draw_study(study: Study, records: list[Record], store: CellStore) -> list[Pa
             if arrays:
                 loaded.setdefault(picture_name(record["cell"]), (record, arrays))
     if study.name == "figure6":
-        return save_figure(
-            gap_figure({name: arrays for name, (_, arrays) in loaded.items()}), folder, study.name
-        )
+        together: dict[str, dict[str, Any]] = {}
+        for record, arrays in loaded.values():
+            file = gap_picture(record["cell"])
+            together.setdefault(file, {})[record["cell"]["graph"]] = arrays
+        return [
+            path
+            for file, named in together.items()
+            for path in save_figure(gap_figure(named), folder, file)
+        ]
     draw = map_figure if study.name == "figure3" else cooccurrence_figure
     paths: list[Path] = []
     for name, (record, arrays) in loaded.items():

@@ -34,6 +34,24 @@ def test_finished_cells_are_not_measured_again(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("claim"))
 
 
+def test_cells_of_another_version_are_renewed_when_asked(tmp_path: Path) -> None:
+    calls: list[int] = []
+
+    def work(cell: Cell, **more: Any) -> Any:
+        calls.append(cell.seed)
+        return answer(cell)
+
+    store = CellStore(tmp_path)
+    run_cells(cells(1), store, QUIET, work=work, version=lambda cell: "new")
+    run_cells(cells(3)[1:], store, QUIET, work=work, version=lambda cell: "old")
+    assert calls == [0, 1, 2]
+    run_cells(cells(3), store, QUIET, work=work, version=lambda cell: "new")
+    assert calls == [0, 1, 2]
+    outcome = run_cells(cells(3), store, QUIET, work=work, version=lambda cell: "new", renew=True)
+    assert calls == [0, 1, 2, 1, 2]
+    assert {r["versions"]["code"] for r in outcome.records.values()} == {"new"}
+
+
 def test_refusals_are_kept_and_failures_are_tried_again(tmp_path: Path) -> None:
     broken = [True]
 

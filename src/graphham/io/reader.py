@@ -17,6 +17,7 @@ from graphham.errors import InputError
 from graphham.graph.graph import Graph, ReadReport
 from graphham.graph.ids import NodeIds
 from graphham.io.added_nodes import add_notes
+from graphham.io.direction import MOST_ROWS, direction_remark
 from graphham.io.edge_formats import open_edges
 from graphham.io.edge_streams import EdgeColumns, EdgeSource, NotIntegersError
 from graphham.io.encode import listed
@@ -175,6 +176,9 @@ def _read(
             raise InputError(f"{origin} has no edges; it needs at least one")
         ids = spool.finish()
         notes = _notes(sources, firsts, spool, ids)
+        if spool.num_rows <= MOST_ROWS:
+            remark = direction_remark(spool.pairs(), len(ids), directed)
+            notes = notes if remark is None else (*notes, remark)
         graph = spool.graph(directed, origin, "graph", progress)
         assert graph.report is not None
         graph = replace(graph, report=replace(graph.report, notes=notes))

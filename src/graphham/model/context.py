@@ -108,7 +108,7 @@ class ContextDecoder(nn.Module):
         group_context: bool = True,
         mix: Literal["vector", "loss"] = "vector",
         straight_through: bool = False,
-        contrast_size: int = 512,
+        contrast_size: int = 64,
     ) -> None:
         super().__init__()
         self.groups, self.dim, self.table, self.full = groups, dim, table, full
