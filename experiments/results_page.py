@@ -118,6 +118,8 @@ def accuracy(scores: Scores) -> str:
     heads = {c: Column(f"c{i}", _case(c)) for i, c in enumerate(conditions)}
     rows = []
     for method in sorted(scores.methods, key=lambda name: (name != OURS, name)):
+        if not any(condition in scores.methods[method] for condition in heads):
+            continue
         row: dict[str, Any] = {"method": method}
         for condition, head in heads.items():
             row[head.key] = _mean(scores.methods[method].get(condition, {}).values())

@@ -50,6 +50,7 @@ def test_cells_of_another_version_are_renewed_when_asked(tmp_path: Path) -> None
     outcome = run_cells(cells(3), store, QUIET, work=work, version=lambda cell: "new", renew=True)
     assert calls == [0, 1, 2, 1, 2]
     assert {r["versions"]["code"] for r in outcome.records.values()} == {"new"}
+    assert all(0 <= r["cost"]["cpu_seconds"] < 60 for r in outcome.records.values())
 
 
 def test_refusals_are_kept_and_failures_are_tried_again(tmp_path: Path) -> None:
