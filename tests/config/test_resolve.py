@@ -120,6 +120,12 @@ def test_groups_come_from_classes_or_from_size():
     assert len(default_groups(make_config({"layers": 1}), GraphFacts(180, 900))) == 1
     assert default_groups(embed, GraphFacts(3, 4)) == (2, 2)
     assert default_groups(CLASSIFY, GraphFacts(180, 900, num_classes=90)) == (64, 64)
+    # Labels of which a node has several do not cut the graph into as many parts.
+    assert default_groups(CLASSIFY, GraphFacts(2000, 9000, num_classes=20, is_multi=True)) == (
+        28,
+        7,
+    )
+    assert default_groups(CLASSIFY, GraphFacts(2000, 9000, num_classes=5, is_multi=True)) == (20, 5)
     # What a search of the graph found wins over its size, and never over classes.
     found = GraphFacts(180, 900, num_classes=6, found_groups=(12, 1))
     assert default_groups(embed, found) == (12, 1)

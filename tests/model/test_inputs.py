@@ -192,3 +192,13 @@ def test_features_that_say_nothing_give_way_to_structure(x):
     np.testing.assert_array_equal(
         dense(again.apply(with_features(GRAPH, x)).features), dense(inputs.features)
     )
+
+
+def test_rows_made_from_links_are_as_long_as_given_ones_where_that_is_asked():
+    graph = without_features(GRAPH)
+    plain = fit_inputs(graph, InputConfig(), 0)[1].features.numpy()
+    features, inputs, _ = fit_inputs(graph, InputConfig(), 0, has_unit_rows=True)
+    made = inputs.features.numpy()
+    assert np.linalg.norm(made, axis=1).mean() == pytest.approx(1.0, abs=1e-5)
+    np.testing.assert_allclose(unit(made), unit(plain), atol=1e-6)
+    np.testing.assert_array_equal(features.structural, made)

@@ -93,14 +93,17 @@ def test_coarse_groups_are_joined_anew_from_the_fitted_ones(monkeypatch):
     np.testing.assert_array_equal(flat.map.model.parents[0], [0, 1, 0, 1, 0, 1])
 
 
-def test_the_committee_has_fits_of_every_size_in_the_tree():
-    groups, config = fitted(groups=(8, 3))
+def test_the_committee_has_finer_and_coarser_fits():
+    groups, config = fitted(groups=(4, 2))
     committee = groups.committee(config)
     assert committee[: len(groups.fits)] == groups.fits
     more = [fit.model.groups for fit in committee[len(groups.fits) :]]
-    assert more == [(4, 3)] * 4 + [(3,)] * 4
+    assert more == [(16, 4, 2)] * 4 + [(8, 4, 2)] * 4 + [(2,)] * 4
+    # A few nodes are not worth a group of their own.
+    few, many = fitted(groups=(30, 20))
+    assert {fit.model.groups for fit in few.committee(many)} == {(30, 20), (20,)}
     single, one_level = fitted(groups=(5,))
-    assert single.committee(one_level) == single.fits
+    assert {fit.model.groups for fit in single.committee(one_level)} == {(5,), (10, 5), (20, 5)}
     flat, config = fitted(groups=(5, 2), **{"model.group_links": False})
     assert not flat.committee(config)[-1].model.tables[0].any()
 

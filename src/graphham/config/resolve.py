@@ -182,7 +182,8 @@ def explain_resolved(settings: RunConfig, facts: GraphFacts) -> tuple[str, ...]:
     notes: list[str] = []
     is_classify = settings.task == "classify"
     if settings.groups is None:
-        why = f"{facts.num_classes} classes" if is_classify else f"{facts.num_nodes:,} nodes"
+        is_cut = is_classify and not facts.is_multi
+        why = f"{facts.num_classes} classes" if is_cut else f"{facts.num_nodes:,} nodes"
         if not is_classify and facts.found_groups is not None:
             why = "what links and features are described by best"
         notes.append(f"groups chosen from {why}; --groups sets them")
@@ -226,13 +227,17 @@ def default_groups(settings: RunConfig, facts: GraphFacts) -> tuple[int, ...]:
     """Choose the number of groups per level.
 
     With ``classify`` the coarsest level gets one group per class and each finer one four times as
-    many, so that classes are cut along the tree. Otherwise the graph itself says how many groups
-    it has; where nobody asked it, about the fourth root of the number of nodes and 2.4 times as
-    many (the paper's ratio of 12 to 5) below. Labels must not shape an unsupervised result.
+    many, so that classes are cut along the tree. Labels of which a node has several are no such
+    parts: then the coarsest level has at most the fourth root of the number of nodes. Otherwise the
+    graph itself says how many groups it has; where nobody asked it, about the fourth root of the
+    number of nodes and 2.4 times as many (the paper's ratio of 12 to 5) below. Labels must not
+    shape an unsupervised result.
     """
     n = facts.num_nodes
     if settings.task == "classify":
-        return _level_sizes(facts.num_classes, _CLASS_CHILDREN, settings.layers, n)
+        most = round(n**0.25) if facts.is_multi else facts.num_classes
+        top = min(facts.num_classes, most)
+        return _level_sizes(top, _CLASS_CHILDREN, settings.layers, n)
     if facts.found_groups is not None:
         return facts.found_groups
     return _level_sizes(round(n**0.25), _CHILDREN, settings.layers, n)

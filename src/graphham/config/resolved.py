@@ -42,6 +42,7 @@ class GraphFacts:
         is_sparse: Whether features are sparse.
         scaling: The scaling that suits the features.
         num_classes: Number of label values, 0 without labels.
+        is_multi: Whether a node may carry several labels.
         has_few_labels: Whether labels to train on are so few that more has to come from elsewhere.
         agreement: Share of the links between labelled nodes that join equal labels; one where too
             few links tell.
@@ -62,6 +63,7 @@ class GraphFacts:
     is_sparse: bool = False
     scaling: Scaling = "none"
     num_classes: int = 0
+    is_multi: bool = False
     has_few_labels: bool = False
     agreement: float = 1.0
     agreement_error: float = 0.0

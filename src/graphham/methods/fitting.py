@@ -116,7 +116,9 @@ def prepare(
     is_block = config.model.membership_input == "block"
     directions = config.layer_dims[0] if config.model.init == "svd" else 0
     width = max(directions, config.inputs.group_dim) if is_block else directions
-    features, inputs, lead = fit_inputs(graph, config.inputs, config.seed, width, ranks)
+    features, inputs, lead = fit_inputs(
+        graph, config.inputs, config.seed, width, ranks, has_unit_rows=is_block
+    )
     start = lead[:, :directions]
     if not is_block:
         return Prepared(features, inputs, None, start)

@@ -202,7 +202,13 @@ class FeatureMap:
 
 
 def fit_inputs(
-    graph: Graph, config: InputSettings, seed: int, directions: int = 0, ranks: Ranks = ALONE
+    graph: Graph,
+    config: InputSettings,
+    seed: int,
+    directions: int = 0,
+    ranks: Ranks = ALONE,
+    *,
+    has_unit_rows: bool = False,
 ) -> tuple[FeatureMap, NodeInputs, Floats]:
     """Find the scaling and the main directions of a training graph.
 
@@ -212,6 +218,8 @@ def fit_inputs(
         seed: The run's seed.
         directions: How many main directions the caller wants.
         ranks: The processes that hold the parts of a split graph.
+        has_unit_rows: Whether structural features have rows of length 1 on average, as features
+            that were given have, so that columns of links beside them are heard.
 
     Returns:
         The fitted steps, the inputs of every node, and ``(num_features, at most directions)``
@@ -227,7 +235,7 @@ def fit_inputs(
         scaling = ranks.tell(suitable_scaling(graph)) if given == "auto" else given
     features: SparseMatrix | Tensor | MappedFeatures
     if graph.features is None:
-        structural = structural_features(graph, config.structural_dim, seed)
+        structural = _positions(graph, config, seed, has_unit_rows)
         features = torch.from_numpy(structural)
         scaled: Any = structural
     elif sp.issparse(graph.features):
@@ -253,7 +261,7 @@ def fit_inputs(
         features = torch.from_numpy(scaled)
     if access.is_whole and not isinstance(features, MappedFeatures) and _says_nothing(scaled):
         # Columns without a difference, or rows without a word: only links tell nodes apart.
-        structural = structural_features(graph, config.structural_dim, seed)
+        structural = _positions(graph, config, seed, has_unit_rows)
         features, scaled, scaling = torch.from_numpy(structural), structural, "none"
         shift, scale = empty, empty
     lead = np.zeros((features.shape[1], 0), dtype=np.float32)
@@ -264,6 +272,13 @@ def fit_inputs(
             lead = main_directions(scaled, directions, derive_key(seed, "basis"))
     fitted = FeatureMap(scaling, shift, scale, structural)
     return fitted, NodeInputs(features, torch.zeros(graph.num_nodes, 0)), lead
+
+
+def _positions(graph: Graph, config: InputSettings, seed: int, has_unit_rows: bool) -> Floats:
+    """Return ``(num_nodes, structural_dim)`` features made from links."""
+    made = structural_features(graph, config.structural_dim, seed)
+    length = float(np.linalg.norm(made, axis=1).mean()) if has_unit_rows else 1.0
+    return made / np.float32(max(length, 1e-12))
 
 
 def averaged(x: Tensor, graph: Graph, ranks: Ranks = ALONE) -> Tensor:

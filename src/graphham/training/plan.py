@@ -128,6 +128,7 @@ def graph_facts(
         truth = Truth.split(graph.labels, settings.seed, share, train_rows, validation_rows)
         measured["num_classes"] = len(graph.labels.classes)
         measured["has_few_labels"] = truth.is_few
+        measured["is_multi"] = truth.is_multi
         is_asked = truth.is_few or graph.features is None
         agreement = link_agreement(graph, truth) if is_asked else None
         if agreement is not None:

@@ -23,6 +23,9 @@ Floats = npt.NDArray[np.float32]
 _MANY_NODES = 50_000
 # Finest groups beyond which no tree is joined anew: it takes their cube.
 _MOST_JOINED = 512
+# How many times as many groups the finest fit of the teacher has, and the nodes each needs.
+_FINER = 4
+_FEWEST_MEMBERS = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,23 +45,28 @@ class FittedGroups:
     key: Any
 
     def committee(self, config: ResolvedConfig) -> list[BlockFit]:
-        """Return the fits whose mean teaches nodes without labels, of every size in the tree.
+        """Return the fits whose mean teaches nodes without labels: finer and coarser ones.
 
         Few large groups have many labels each but mix classes, many small ones the reverse; which
-        is better differs from graph to graph, and their mean is as good as the better one.
+        is better differs from graph to graph and grows with the number of labels. The mean over
+        all sizes is about as good as the best of them.
         """
-        seeds = 1 if len(self.inputs.own) > _MANY_NODES else 2
+        count = len(self.inputs.own)
+        is_large = count > _MANY_NODES
+        most = 0 if is_large else count // _FEWEST_MEMBERS
+        seeds = 1 if is_large else 2
         fits = list(self.fits)
-        for finest in _sizes_between(config.groups[0], config.groups[-1]):
-            groups = (finest, *(count for count in config.groups[1:] if count < finest))
+        for finest in _sizes(config.groups[0], config.groups[-1], most):
+            groups = (finest, *(number for number in config.groups if number < finest))
             key = derive_key(self.key, "committee", finest)
             fits += fit_from(self.inputs, groups, key, seeds, **_ablation(config))
         return fits
 
 
-def _sizes_between(finest: int, coarsest: int) -> list[int]:
-    """Return numbers of groups below the finest level's, each half of the one before."""
-    sizes = []
+def _sizes(finest: int, coarsest: int, most: int) -> list[int]:
+    """Return numbers of groups above and below the finest level's, each half of the one before."""
+    finer = [_FINER * finest // 2**step for step in range(_FINER.bit_length() - 1)]
+    sizes = [size for size in finer if size <= most]
     while finest > coarsest:
         finest = max(finest // 2, coarsest)
         sizes.append(finest)
