@@ -43,6 +43,7 @@ sys.path.insert(0, str(ROOT))
 
 from graphham.errors import InputError  # noqa: E402
 from graphham.graph.store import open_store, write_store  # noqa: E402
+from graphham.results.model_card import CARD_FILE  # noqa: E402
 from graphham.results.run_folder import Run  # noqa: E402
 from graphham.system.atomic import write_json  # noqa: E402
 from scripts.reliability_commands import again, commands, make_run, prepare, quietly  # noqa: E402
@@ -68,7 +69,7 @@ TARGETS = {
         "faults": 9,
         "torn": 600,
         "kills": 2_000,
-        "workers": 100,
+        "workers": 20,
         "fuzz": 200_000,
         "requests": 600,
         "training": 3_600,
@@ -121,8 +122,9 @@ def flips(work: Path, done: int, rng: random.Random, counts: Counter[str]) -> in
     file.write_bytes(data)
     try:
         read(folder)
+        # Nothing is read from the card of a run, which people edit.
         same = file.suffix == ".json" and json.loads(data) == json.loads(before)
-        counts["harmless" if same else "silent"] += 1
+        counts["harmless" if same or file.name == CARD_FILE else "silent"] += 1
     except InputError:
         counts["detected"] += 1
     except Exception:
