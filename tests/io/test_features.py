@@ -177,6 +177,20 @@ def test_bad_parquet_columns(tmp_path: Path) -> None:
             },
             "damaged",
         ),
+        *(
+            (
+                {
+                    "data": np.ones(2),
+                    "indices": np.array([1, 0]),
+                    "indptr": np.array(pointers),
+                    "shape": np.array([3, 2]),
+                    "ids": np.array(["c", "a", "b"]),
+                },
+                "indptr must rise from 0 to at most 2",
+            )
+            # SciPy believes the last pointer and sorts as many entries as another one claims.
+            for pointers in ([0, 1 << 57, 0, 0], [1, 2, 2, 2], [0, 2, 1, 2], [0, 1, 2, 3])
+        ),
     ],
 )
 def test_bad_feature_arrays(tmp_path: Path, arrays: dict[str, np.ndarray], told: str) -> None:

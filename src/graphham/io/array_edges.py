@@ -184,6 +184,16 @@ def check_matrix_parts(arrays: dict[str, npt.NDArray[Any]], prefix: str, origin:
                 f"the array {prefix + name!r} of {origin} is of type {part.dtype}, but it must "
                 f"hold {what}"
             )
+    pointers, entries = arrays.get(prefix + "indptr"), arrays.get(prefix + "indices")
+    if pointers is None or entries is None or not pointers.size:
+        return
+    # SciPy does not look at the pointers of a matrix whose last one says that it is empty.
+    is_rising = pointers.ndim == 1 and bool((pointers[:-1] <= pointers[1:]).all())
+    if not is_rising or pointers[0] != 0 or pointers[-1] > len(entries):
+        raise InputError(
+            f"the sparse matrix in {origin} is damaged ({prefix}indptr must rise from 0 to at most "
+            f"{len(entries):,}, the number of its entries); write it again"
+        )
 
 
 def _matrix_of(arrays: dict[str, npt.NDArray[Any]], origin: str) -> sp.spmatrix:
