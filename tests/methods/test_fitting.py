@@ -140,8 +140,11 @@ def test_a_run_is_resumed_on_its_own_graph_only(tmp_path):
     # Its own settings win over those given now.
     run = fit_to_run(GRAPH, small_config({"train.epochs": 2}), tmp_path / "run", resume=True)
     assert len(run.metrics) == 6
-    with pytest.raises(InputError, match="finished"):
-        fit_to_run(GRAPH, small_config(), tmp_path / "run", resume=True)
+    # A finished run is what resuming it would have led to, and stays as it is.
+    finished = fit_to_run(GRAPH, small_config(), tmp_path / "run", resume=True)
+    assert finished.metrics == run.metrics
+    with pytest.raises(InputError, match="started on another graph"):
+        fit_to_run(other, small_config(), tmp_path / "run", resume=True)
     with pytest.raises(InputError, match="exists already"):
         fit_to_run(GRAPH, small_config(), tmp_path / "run")
     replaced = fit_to_run(GRAPH, small_config({"seed": 5}), tmp_path / "run", overwrite=True)
