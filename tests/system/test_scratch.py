@@ -1,5 +1,6 @@
 """Folders for work in progress go when nobody works in them, and not before."""
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,43 @@ def test_a_store_moved_away_by_a_killed_program_comes_back(tmp_path: Path) -> No
     with scratch_beside(tmp_path / "s"):
         assert is_store(tmp_path / "s")
     assert not left.exists()
+
+
+@needs_locks
+@pytest.mark.parametrize("files", [[], ["lock.new"]])
+def test_a_folder_killed_before_its_lock_goes_at_once(tmp_path: Path, files: list[str]) -> None:
+    left = tmp_path / ".s.part-dead"
+    left.mkdir()
+    for name in files:
+        (left / name).touch()
+    with scratch_beside(tmp_path / "s"):
+        assert not left.exists()
+
+
+@needs_locks
+def test_a_folder_that_is_being_made_is_waited_for(tmp_path: Path) -> None:
+    """Between its making and its lock a folder looks abandoned; nobody may take it for that."""
+    made: list[Path] = []
+
+    def make() -> None:
+        with scratch_beside(tmp_path / "s") as folder:
+            made.append(folder)
+
+    with scratch._one_maker(tmp_path) as is_alone:
+        assert is_alone
+        young = tmp_path / ".s.part-young"
+        young.mkdir()
+        other = threading.Thread(target=make)
+        other.start()
+        other.join(0.05)
+        assert young.is_dir()
+        assert not made
+        lock = scratch._lock(young)
+    other.join()
+    assert made
+    assert young.is_dir()
+    assert lock is not None
+    lock.close()
 
 
 def test_a_store_that_is_replaced_is_never_absent(

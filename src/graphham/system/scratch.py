@@ -7,6 +7,7 @@ sees that nobody holds its lock any more, and removes it.
 from __future__ import annotations
 
 import contextlib
+import os
 import tempfile
 import time
 from collections.abc import Iterator
@@ -38,12 +39,18 @@ def scratch_beside(place: Path) -> Iterator[Path]:
         place.parent.mkdir(parents=True, exist_ok=True)
         for left in place.parent.glob(f"{_escaped(prefix)}*"):
             _remove_abandoned(left, place)
-        folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place.parent))
+        with _one_maker(place.parent) as is_alone:
+            for left in place.parent.glob(f"{_escaped(prefix)}*"):
+                _remove_unlocked(left, is_alone)
+            folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place.parent))
+            try:
+                lock = _lock(folder)
+            except OSError:
+                remove_folder(folder)
+                raise
     except OSError as error:
         raise InputError(f"cannot write {place}: {error.strerror}; choose another place") from None
-    lock = None
     try:
-        lock = _lock(folder)
         yield folder
     finally:
         if lock is not None:
@@ -85,17 +92,46 @@ def _lock(folder: Path) -> IO[bytes] | None:
     return stream
 
 
-def _remove_abandoned(folder: Path, place: Path) -> None:
-    """Remove a scratch folder whose program is gone; bring back what it had moved away."""
+@contextlib.contextmanager
+def _one_maker(parent: Path) -> Iterator[bool]:
+    """Let one program at a time make and lock its folder here; tells whether that is certain."""
+    if fcntl is None:
+        yield False
+        return
+    held = os.open(parent, os.O_RDONLY)
+    try:
+        is_alone = False
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(held, fcntl.LOCK_EX)
+            is_alone = True
+        yield is_alone
+    finally:
+        os.close(held)
+
+
+def _remove_unlocked(folder: Path, is_alone: bool) -> None:
+    """Remove a scratch folder whose program was killed before it could lock it.
+
+    One that is being made right now looks the same, so without the lock of ``_one_maker`` a young
+    folder stays.
+    """
     if fcntl is None or not folder.is_dir():
         return
+    with contextlib.suppress(OSError):  # gone meanwhile, or not ours
+        names = [path.name for path in folder.iterdir()]
+        if is_alone and names == [f"{_LOCK}.new"]:
+            with (folder / names[0]).open("rb") as stream:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        is_old = time.time() - folder.stat().st_mtime > _EARLY_SECONDS
+        if set(names) <= {f"{_LOCK}.new"} and (is_alone or is_old):
+            remove_folder(folder)
+
+
+def _remove_abandoned(folder: Path, place: Path) -> None:
+    """Remove a scratch folder whose program is gone; bring back what it had moved away."""
+    if fcntl is None or not (folder / _LOCK).is_file():
+        return
     try:
-        if not (folder / _LOCK).is_file():
-            # Killed before it was locked; one that is being made right now looks the same.
-            is_bare = all(path.name == f"{_LOCK}.new" for path in folder.iterdir())
-            if is_bare and time.time() - folder.stat().st_mtime > _EARLY_SECONDS:
-                remove_folder(folder)
-            return
         with (folder / _LOCK).open("rb") as stream:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if (folder / _OLD).exists() and not place.exists():
