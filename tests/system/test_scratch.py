@@ -70,6 +70,26 @@ def test_a_folder_that_is_being_made_is_waited_for(tmp_path: Path) -> None:
     lock.close()
 
 
+@needs_locks
+def test_a_folder_killed_while_it_is_removed_goes_next_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(path: Path) -> None:
+        raise KeyboardInterrupt
+
+    block = scratch_beside(tmp_path / "s")
+    folder = block.__enter__()
+    for name in ("a", "k", "z"):
+        (folder / name).mkdir()
+    monkeypatch.setattr(scratch, "remove_folder", stop)
+    with pytest.raises(KeyboardInterrupt):
+        block.__exit__(None, None, None)
+    monkeypatch.undo()
+    assert folder.exists()
+    with scratch_beside(tmp_path / "s"):
+        assert not folder.exists()
+
+
 def test_a_store_that_is_replaced_is_never_absent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

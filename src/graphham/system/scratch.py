@@ -53,8 +53,11 @@ def scratch_beside(place: Path) -> Iterator[Path]:
     try:
         yield folder
     finally:
-        if lock is not None:
-            lock.close()
+        try:
+            _empty(folder)
+        finally:
+            if lock is not None:
+                lock.close()
         remove_folder(folder)
 
 
@@ -127,6 +130,15 @@ def _remove_unlocked(folder: Path, is_alone: bool) -> None:
             remove_folder(folder)
 
 
+def _empty(folder: Path) -> None:
+    """Remove all but the lock, which goes last: without it nobody would dare to take the rest."""
+    for path in folder.iterdir():
+        if path.is_dir():
+            remove_folder(path)
+        elif path.name != _LOCK:
+            path.unlink(missing_ok=True)
+
+
 def _remove_abandoned(folder: Path, place: Path) -> None:
     """Remove a scratch folder whose program is gone; bring back what it had moved away."""
     if fcntl is None or not (folder / _LOCK).is_file():
@@ -136,6 +148,7 @@ def _remove_abandoned(folder: Path, place: Path) -> None:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if (folder / _OLD).exists() and not place.exists():
                 (folder / _OLD).rename(place)
+            _empty(folder)
             remove_folder(folder)
     except OSError:  # held by a living program, or not ours
         return
