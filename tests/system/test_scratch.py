@@ -75,6 +75,9 @@ def test_a_folder_killed_while_it_is_removed_goes_next_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stop(path: Path) -> None:
+        for file in path.iterdir():
+            if file.is_file():
+                file.unlink()
         raise KeyboardInterrupt
 
     block = scratch_beside(tmp_path / "s")
