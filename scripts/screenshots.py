@@ -1,6 +1,6 @@
 """Take pictures of the explorer and the report: two for the README, or every view to look at.
 
-    python scripts/screenshots.py runs/debian --view "node=id:droidlysis&group=2-12&tab=flow"
+    python scripts/screenshots.py runs/debian --view "node=id:droidlysis&tab=treemap"
     python scripts/screenshots.py runs/cora --all --with-run runs/other --out /tmp/pictures
 
 The first writes explorer.png and report.png into docs/images. The second writes every view at
