@@ -126,3 +126,22 @@ def test_explain_gives_parts_that_add_up(graphham: Graphham, runs: Path) -> None
     missing = graphham("explain", str(runs / "run0"), "nobody")
     assert missing.code == 2
     assert "nobody" in missing.err
+
+
+def test_every_command_that_looks_takes_a_zip(
+    graphham: Graphham, runs: Path, tmp_path: Path
+) -> None:
+    """``docs/howto/share.md`` says so."""
+    packed = str(tmp_path / "run.zip")
+    assert graphham("export", str(runs / "run0"), "--format", "zip", "--out", packed).code == 0
+    node = str(gh.open_run(runs / "run0").nodes["id"][3].as_py())
+    shown = graphham("info", packed)
+    assert (shown.code, shown.err) == (0, "")
+    assert "run.zip (complete)" in shown.out
+    assert "2-0" in shown.out
+    for line in (["doctor", packed], ["explain", packed, node], ["neighbors", packed, node]):
+        said = graphham(*line)
+        assert (said.code, said.err) == (0, ""), line
+    refused = graphham("info", packed, "--directed")
+    assert refused.code == 2
+    assert "leave out --directed" in refused.err

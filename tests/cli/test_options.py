@@ -41,3 +41,13 @@ def test_edge_options_are_refused_where_there_are_no_edges_to_read() -> None:
         open_graph("cora", GraphOptions(weight="w"))
     with pytest.raises(InputError, match="there is no file 'corra' and"):
         open_graph("corra", GraphOptions())
+
+
+def test_options_can_be_typed_again() -> None:
+    given = GraphOptions(
+        features="my nodes.csv:a,b", id_column="who", directed=True, max_unpacked=2.5
+    )
+    assert (
+        given.as_flags() == "--features 'my nodes.csv:a,b' --id who --directed --max-unpacked 2.5"
+    )
+    assert NO_OPTIONS.as_flags() == ""

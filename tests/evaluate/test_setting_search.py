@@ -52,7 +52,8 @@ def test_the_best_settings_are_a_config_to_fit_with(
     monkeypatch.setattr(setting_search, "SPACE", SPACE)
     lines = [f"{a},{b}" for a, b in GRAPH.edge_list().tolist()]
     Path("edges.csv").write_text("source,target\n" + "\n".join(lines) + "\n")
-    tune = ["tune", "edges.csv", "--trials", "2", "--out", "t", "--sampler", "random"]
+    tune = ["tune", "edges.csv", "--source", "source", "--target", "target", "--trials", "2"]
+    tune += ["--out", "t", "--sampler", "random"]
     monkeypatch.setattr(
         SettingSearch, "_score", lambda self, model: model.fit(self.graph).embedding_.shape[1] / 256
     )
@@ -60,6 +61,7 @@ def test_the_best_settings_are_a_config_to_fit_with(
     out = capsys.readouterr().out
     assert out.count("Trial") == 2
     assert "Frontier" in out
+    assert "graphham fit edges.csv --source source --target target --config" in out
     assert main([*tune[:-2], "--sampler", "random", "--objectives", "speed"]) == 2
     assert main(["fit", "edges.csv", "--config", "t/best.toml", "--epochs", "1", "--quiet"]) == 0
     assert main(tune) == 0

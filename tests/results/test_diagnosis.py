@@ -1,5 +1,6 @@
 """``diagnose`` finds exactly what is damaged and names a remedy that works."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,8 @@ from graphham.errors import InputError
 from graphham.graph.store import MANIFEST, open_store
 from graphham.graph.store_parts import split_store
 from graphham.results.diagnosis import diagnose
+from graphham.results.export import export_run
+from graphham.results.run_folder import Run
 from graphham.results.run_writer import start_run
 from tests.contract.test_flips import make_run, make_store
 from tests.results.runs import CONFIG
@@ -108,3 +111,12 @@ def test_forged_checksums_do_not_hide_a_row_that_is_not_there(tmp_path: Path) ->
     assert "outside 0..59" in diagnose(store).damaged["store.json"]
     with pytest.raises(InputError, match=r"outside 0\.\.59"):
         open_store(store)
+
+
+def test_a_zip_of_a_run_is_examined(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    export_run(Run.open(run), tmp_path / "whole.zip", "zip")
+    assert diagnose(tmp_path / "whole.zip").damaged == {}
+    flip(run / "metrics.jsonl")
+    shutil.make_archive(str(tmp_path / "torn"), "zip", tmp_path, "run")
+    assert list(diagnose(tmp_path / "torn.zip").damaged) == ["metrics.jsonl"]

@@ -131,6 +131,21 @@ def test_tree_lines_put_children_below_their_parent() -> None:
     assert names == ["fruit", "  pears", "  apples", "things", "  cars"]
 
 
+def test_tree_lines_name_groups_as_commands_take_them_and_stay_in_columns() -> None:
+    rows = [
+        {"level": 1, "group": 7, "name": "a name that is longer " * 3, "size": 3, "parent": 0},
+        {"level": 1, "group": 2, "name": "cars", "size": 1234, "parent": 0},
+        {"level": 2, "group": 0, "name": "things", "size": 1237, "parent": None},
+    ]
+    lines = tree_lines(rows)
+    assert [line.split()[-2:] for line in lines] == [
+        ["1,237", "2-0"],
+        ["1,234", "1-2"],
+        ["3", "1-7"],
+    ]
+    assert len({line.rindex(line.split()[-1]) for line in lines}) == 1
+
+
 def test_a_fit_from_python_shows_a_bar_only_where_one_can_be_drawn(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -85,7 +85,9 @@ def _show(screen: Screen, run: Run, graph: Graph) -> None:
     from graphham.system.console import tree_lines
 
     result = run.result()
-    screen.plain("\nThe tree: coarse groups, their fine groups, papers, most frequent subject")
+    screen.plain(
+        "\nThe tree: coarse groups, their fine groups, papers, number, most frequent subject"
+    )
     screen.say("", tree_lines(run.groups.to_pylist()))
     names = {(g["level"], g["group"]): g["name"] for g in run.groups.to_pylist()}
     screen.plain("\nBetween groups: papers that belong to two almost equally")

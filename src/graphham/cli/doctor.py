@@ -15,7 +15,8 @@ def doctor(
     path: Annotated[
         str,
         typer.Argument(
-            metavar="PATH", help="A run folder, finished or not, a store, or a split one."
+            metavar="PATH",
+            help="A run folder, finished or not, a zip of it, a store, or a split one.",
         ),
     ],
 ) -> None:

@@ -66,7 +66,7 @@ def ingest(
     """
     place = Path(out)
     if not overwrite:
-        refuse_existing(place, "give another --out or remove it first")
+        refuse_existing(place, "give another --out or --overwrite")
 
     from graphham.graph.store import refuse_taken, verify_store
     from graphham.system.console import Screen
@@ -232,22 +232,29 @@ def split(
     screen.say("Next", f"graphham fit {written} --processes {parts} --out runs/{written.name}")
 
 
+@takes_options("verify")
 def info(
     path: Annotated[
-        str, typer.Argument(metavar="PATH", help="A run folder, a store, or any graph.")
+        str,
+        typer.Argument(metavar="PATH", help="A run folder or a zip of it, a store, or any graph."),
     ],
+    options: GraphOptions = NO_OPTIONS,
 ) -> None:
     """Show what a run folder, a store or a graph file holds.
 
     Example:
       graphham info runs/cora
+      graphham info edges.csv --features nodes.csv --skip-bad-rows
     """
     from graphham.system.console import Screen
 
     screen = Screen()
     folder = Path(path)
     partial = folder.with_name(f"{folder.name}.partial") if folder.name else folder
-    if (folder / "summary.json").is_file() or (not folder.exists() and partial.is_dir()):
+    zipped = folder.suffix.lower() == ".zip" and folder.is_file()
+    if zipped or (folder / "summary.json").is_file() or (not folder.exists() and partial.is_dir()):
+        if flags := options.as_flags():
+            raise InputError(f"{path} is a run, which is shown as it is; leave out {flags}")
         _show_run(screen, folder)
         return
     from graphham.graph.store import holds_parts
@@ -259,7 +266,7 @@ def info(
         found = list_parts(folder)
         screen.say("Parts", [f"{name}: nodes {a:,} to {b - 1:,}" for name, a, b in found])
         return
-    graph = open_graph(path, GraphOptions())
+    graph = open_graph(path, options)
     screen.say("Graph", [f"{graph.name}", *describe(graph.report, graph)])
 
 
@@ -273,7 +280,7 @@ def _show_run(screen: Screen, folder: Path) -> None:
     screen.say(
         "Run",
         [
-            f"{run.path} ({status}), method {run.method}, task {config.get('task', 'embed')}, seed "
+            f"{folder} ({status}), method {run.method}, task {config.get('task', 'embed')}, seed "
             f"{config.get('seed', 0)}, made by graphham {run.summary['graphham_version']}",
             f"{about['name']}: {about['nodes']:,} nodes, {about['edges']:,} edges, "
             f"{about['features']:,} features",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
@@ -108,6 +109,19 @@ class GraphOptions:
             "--fill-missing", "Fill features that are missing, instead of refusing.", "mean|zero"
         ),
     ] = None
+
+    def as_flags(self) -> str:
+        """Return the options as they were given, to be typed again behind another command."""
+        words: list[str] = []
+        for name, hint in get_type_hints(type(self), include_extras=True).items():
+            value = getattr(self, name)
+            if value is None or value is False:
+                continue
+            # Inside Annotated the first argument of an option, named default, is its flag.
+            words.append(hint.__metadata__[0].default)
+            if value is not True:
+                words.append(shlex.quote(str(value)))
+        return " ".join(words)
 
     def first_edge_option(self) -> str | None:
         """Return the first option given that only an edge file can follow."""

@@ -85,7 +85,8 @@ def tune(
     found = search.run(trials, lambda trial: screen.say("Trial", trial_line(trial)))
     screen.say("Frontier", [trial_line(trial) for trial in frontier(found, wanted)] or "no trial")
     screen.say("", f"no other trial is better in all of: {', '.join(wanted)}")
-    screen.say("Next", f"graphham fit {graph} --config {folder / BEST_FILE}")
+    read_by = f" {flags}" if (flags := options.as_flags()) else ""
+    screen.say("Next", f"graphham fit {graph}{read_by} --config {folder / BEST_FILE}")
 
 
 def trial_line(trial: Trial) -> str:

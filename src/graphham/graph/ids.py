@@ -187,10 +187,13 @@ class NodeIds:
         return np.asarray(rows.cast(pa.int64()).to_numpy())
 
     def _suggest(self, value: Any) -> str:
-        if self._integers is not None or len(self) > 200_000:
+        if not len(self):
             return ""
-        near = difflib.get_close_matches(str(value), self._text.to_pylist(), n=1)
-        return f" (did you mean {near[0]!r}?)" if near else ""
+        if self._integers is None and len(self) <= 200_000:
+            near = difflib.get_close_matches(str(value), self._text.to_pylist(), n=1)
+            if near:
+                return f" (did you mean {near[0]!r}?)"
+        return f" (its ids are such as {self[0]!r})"
 
     def __repr__(self) -> str:
         return f"NodeIds({len(self):,} ids: {self.kind})"

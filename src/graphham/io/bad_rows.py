@@ -38,17 +38,17 @@ def with_all_faults(
         return error
     count = f"{_MOST:,} or more" if len(found) >= _MOST else f"{len(found):,}"
     return InputError(
-        f"{error}\n{count} lines of {table.path} are bad; mend them, or leave them out with "
-        f"--skip-bad-rows (skip_bad_rows=True):\n{listed_faults(found)}"
+        f"{error}; {count} lines of {table.path} are bad, mend them or leave them out with "
+        f"--skip-bad-rows (skip_bad_rows=True): {listed_faults(found)}"
     )
 
 
 def listed_faults(found: Sequence[tuple[int, str]]) -> str:
-    """Write the first faults one per line."""
-    lines = [f"  line {line:,}: {fault}" for line, fault in found[:_SHOWN]]
+    """Write the first faults, all on one line: the command line prints an error as one."""
+    parts = [f"line {line:,}: {fault}" for line, fault in found[:_SHOWN]]
     if len(found) > _SHOWN:
-        lines.append(f"  and {len(found) - _SHOWN:,} more")
-    return "\n".join(lines)
+        parts.append(f"and {len(found) - _SHOWN:,} more")
+    return "; ".join(parts)
 
 
 def without_bad_rows(
@@ -75,7 +75,7 @@ def without_bad_rows(
 def skipped_note(faults: Sequence[tuple[int, str]], path: object) -> str:
     """Say what was left out."""
     rows = "1 bad row was" if len(faults) == 1 else f"{len(faults):,} bad rows were"
-    return f"{rows} left out of {path}:\n{listed_faults(faults)}"
+    return f"{rows} left out of {path}: {listed_faults(faults)}"
 
 
 def _judged(

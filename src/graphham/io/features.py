@@ -147,10 +147,11 @@ def _attach(
         more = f" and {lacking.size - 1:,} more nodes lack" if lacking.size > 1 else " lacks"
         found.append(
             f"the feature table {origin} has {len(ids):,} rows for {graph.num_nodes:,} nodes: "
-            f"{graph.ids[int(lacking[0])]!r}{more} features; give one row per node"
+            f"{graph.ids[int(lacking[0])]!r}{more} features; give one row per node, or fill "
+            f"them with --fill-missing (fill_missing='mean')"
         )
     if found:
-        raise InputError("\n".join(found))
+        raise InputError("; also, ".join(found))
     # Rows already in order are kept as they are: no copy of a large matrix.
     if not np.array_equal(place, np.arange(len(place))):
         matrix = matrix[place]

@@ -19,6 +19,7 @@ from graphham.results.run_folder import (
     read_config,
     read_summary,
 )
+from graphham.results.unpacked_run import unpack_run
 from graphham.system.checksums import file_checksum
 from graphham.training import checkpoints
 
@@ -75,12 +76,14 @@ class Diagnosis:
 
 
 def diagnose(path: str | Path) -> Diagnosis:
-    """Read everything in a run folder, a run in progress, a store or a folder of parts.
+    """Read everything in a run folder or a zip of it, a run in progress, a store or its parts.
 
     Raises:
         InputError: The folder is none of these.
     """
     folder = Path(path).expanduser()
+    if folder.suffix.lower() == ".zip" and folder.is_file():
+        return _run(unpack_run(folder))
     partial = folder.with_name(f"{folder.name}.partial") if folder.name else folder
     if not folder.exists() and partial.is_dir():
         folder = partial

@@ -364,7 +364,8 @@ def _level_lines(level: LevelView) -> list[str]:
     if level.why is not None:
         why = level.why
         lines.append(
-            f"    why not {why.against}: log-odds {why.log_odds:+.2f} = own features "
+            f"    why not {why.against}, if it were in one only: "
+            f"log-odds {why.log_odds:+.2f} = own features "
             f"{why.features:+.2f}, links {why.links:+.2f}, levels above {why.levels_above:+.2f}"
             + (f", spread over finer groups {why.spread:+.2f}" if why.spread else "")
         )

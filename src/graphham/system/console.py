@@ -242,9 +242,14 @@ def nesting_of(metrics: Mapping[str, Any]) -> float | None:
 
 
 def tree_lines(groups: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Draw the rows of a groups table as an indented tree, coarse groups first, largest first."""
+    """Draw the rows of a groups table as an indented tree, coarse groups first, largest first.
+
+    Behind the size stands the group as commands take it, such as ``2-5``: level and number.
+    """
     rows = list(groups)
     top = max(row["level"] for row in rows)
+    used = [row for row in rows if row["size"]]
+    width = max([48, *(len(row["name"]) + 2 * (top - row["level"]) for row in used)])
     lines: list[str] = []
 
     def draw(row: Mapping[str, Any], depth: int) -> None:
@@ -254,7 +259,8 @@ def tree_lines(groups: Iterable[Mapping[str, Any]]) -> list[str]:
         if row.get("dominant_label") is not None and row.get("purity") is not None:
             label = f"  {row['purity']:.0%} {row['dominant_label']}"
         name = f"{'  ' * depth}{row['name']}"
-        lines.append(f"{name:<48} {row['size']:>9,}{label}")
+        key = f"{row['level']}-{row['group']}"
+        lines.append(f"{name:<{width}} {row['size']:>9,}  {key:<4}{label}".rstrip())
         below = [r for r in rows if r["level"] == row["level"] - 1 and r["parent"] == row["group"]]
         for child in sorted(below, key=lambda r: -r["size"]):
             draw(child, depth + 1)

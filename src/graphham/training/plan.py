@@ -56,8 +56,9 @@ class Plan:
             + " sampled neighbours"
         )
         most = "at most " if config.train.settle else ""
+        layers = "1 layer" if config.num_layers == 1 else f"{config.num_layers} layers"
         return [
-            f"task {config.task}, preset {config.preset}, {config.num_layers} layers, "
+            f"task {config.task}, preset {config.preset}, {layers}, "
             f"groups {levels}, dim {config.dim}, seed {config.seed}",
             f"{most}{config.train.epochs} epochs, {batch}, about "
             f"{max(self.memory_bytes / (1 << 30), 0.1):.1f} GiB of memory",
