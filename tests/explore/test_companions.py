@@ -186,3 +186,57 @@ def walk_both(tab: Tab, start: str, run: Run, other: Run) -> None:
     page = tab.open(address)  # the address brings the selection back, and posts it again
     assert page.get_attribute("#besidemap", "data-selected") == str(len(wanted))
     tab.check()
+
+
+@pytest.mark.parametrize("kind", ["server", "static"])
+def test_a_lasso_on_the_second_map_selects_in_both(
+    tab: Tab, small_run: Path, other_run: Path, tmp_path: Path, kind: str
+) -> None:
+    beside = Beside(RunView.of(small_run), other_run)
+    if kind == "static":
+        folder = export_static(small_run, tmp_path / "copy", beside=other_run)
+        draw_lasso(tab, (folder / "index.html").as_uri(), beside)
+        return
+    with RunningExplorer(small_run, beside=other_run) as running:
+        wanted = draw_lasso(tab, running.address, beside)
+        assert sorted(running.selection()["id"].to_pylist()) == wanted
+
+
+def draw_lasso(tab: Tab, start: str, beside: Beside) -> list[str]:
+    """Put the left part of the second map into a lasso, by hand; return the ids that are in it."""
+    page = tab.open(start)
+    canvas = page.locator("#besidemap")
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    left, top, width, height = (box[k] for k in ("x", "y", "width", "height"))
+    # Where the page draws each node: the whole map, its middle in the middle, a small margin.
+    xy = beside.layout.xy.astype(np.float64)
+    low, high = xy.min(axis=0), xy.max(axis=0)
+    scale = 0.94 * min(np.array([width, height]) / (high - low))
+    across = np.sort(width / 2 + (xy[:, 0] - (low[0] + high[0]) / 2) * scale)
+    # The lasso ends in the widest gap near the middle: rounding moves no node over its line.
+    gap = 60 + int(np.diff(across[60:150]).argmax())
+    assert across[gap + 1] - across[gap] > 0.2
+    edge = (across[gap] + across[gap + 1]) / 2
+    ids, order = beside.other.run.nodes["id"].to_pylist(), np.argsort(xy[:, 0], kind="stable")
+    wanted = sorted(ids[i] for i in order[: gap + 1] if beside.here[i] >= 0)
+    page.click("#lasso")
+    corners = [(edge, 3), (edge, height - 3), (3, height - 3), (3, 6)]
+    page.mouse.move(left + 3, top + 3)
+    page.mouse.down()
+    for x, y in corners:
+        page.mouse.move(left + x, top + y, steps=5)
+    page.mouse.up()
+    page.wait_for_function("Number(document.getElementById('besidemap').dataset.selected) > 0")
+    tab.settle()
+    assert 0 < len(wanted) < 200
+    for name in ("#besidemap", "#map"):
+        assert page.get_attribute(name, "data-selected") == str(len(wanted)), name
+    assert f"{len(wanted)} nodes" in page.inner_text("#tabletitle")
+    listed = page.eval_on_selector_all("#tablebox tbody tr", "rows => rows.map(r => r.dataset.id)")
+    assert listed
+    assert set(listed) <= set(wanted)
+    page = tab.open(page.url)  # the address alone brings it back
+    assert page.get_attribute("#besidemap", "data-selected") == str(len(wanted))
+    tab.check()
+    return wanted
