@@ -193,7 +193,8 @@ def fit_graph(
         if work is not graph:
             # Held-out links only decided when to stop; the result is about the graph as given.
             inputs = encoder.inputs_of(graph, graph.ids)
-        result = encoder.read(graph, inputs, ranks).refuse_not_finite(trainer.rates()).validate()
+        result = encoder.read(graph, inputs, ranks, is_fitted_to=True)
+        result = result.refuse_not_finite(trainer.rates()).validate()
     notes = _result_notes(result, config, graph)
     if plan.search.found is False:
         notes.append(plan.search.sentence())

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 # Unit rows seen along unit directions give numbers below one; a first layer that starts from
 # these directions is scaled up. Set by trial, the runs are not kept.
 _START_SCALE = 3.0
+_SAME_PLACE = 1e-3  # distance from the middle below which a group has no place of its own
 _AT_HOME = 0.1  # the usual restart of personalised PageRank on citation graphs
 
 
@@ -150,6 +151,10 @@ class GraphHAMNet(nn.Module):
             in_dim = dim
         self.layers = nn.ModuleList(layers)
         self.decoders = nn.ModuleList(decoders)
+        # Phi: the finest groups' places among the last layer's unit vectors, set after training.
+        shape = settings.groups[0], settings.layer_dims[-1]
+        self.group_centers: Tensor | None
+        self.register_buffer("group_centers", torch.zeros(shape) if self.has_block_groups else None)
         self.classifier = nn.Linear(settings.dim, num_classes) if num_classes else None
         told = num_classes > 0 and self.has_block_groups
         self.class_odds = (
@@ -246,6 +251,31 @@ class GraphHAMNet(nn.Module):
             return Output(states, assignments, assignments)
         memberships = [one.assigned.affinity[:count].softmax(dim=1) for one in passes]
         return Output(states, assignments, memberships)
+
+    def place_groups(self, means: Tensor, middle: Tensor) -> None:
+        """Put the finest groups where their members are, each as a unit vector from the middle.
+
+        Args:
+            means: ``(K_1, layer_dims[-1])`` means of the members' unit vectors in the last layer.
+            middle: ``(layer_dims[-1],)`` the mean over all nodes.
+        """
+        assert self.group_centers is not None
+        # Rounding must not give a place to a group that holds everybody.
+        self.group_centers.copy_(F.normalize(means - middle, dim=1, eps=_SAME_PLACE))
+
+    def with_groups(self, last: Tensor, finest: Tensor) -> Tensor:
+        """Return unit vectors of the last layer that carry their nodes' groups.
+
+        What a node hears and where its groups are have the same weight. The first layer stays as
+        it is: contexts were trained on links that the groups have seen, and links are scored by it.
+
+        Args:
+            last: ``(nodes, layer_dims[-1])`` unit vectors.
+            finest: ``(nodes, K_1)`` finest memberships.
+        """
+        if self.group_centers is None:
+            return last
+        return F.normalize(last + finest @ self.group_centers, dim=1)
 
     def class_logits(
         self,

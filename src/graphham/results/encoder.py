@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -126,13 +126,20 @@ class Encoder:
         }
 
     @single_threaded()
-    def read(self, graph: Graph, inputs: NodeInputs, ranks: Ranks = ALONE) -> FitResult:
+    def read(
+        self,
+        graph: Graph,
+        inputs: NodeInputs,
+        ranks: Ranks = ALONE,
+        is_fitted_to: bool = False,
+    ) -> FitResult:
         """Return vectors, groups and memberships of every node of ``graph``.
 
         Args:
             graph: The graph.
             inputs: Inputs of its nodes.
             ranks: The processes that share the work; every one gets the whole answer.
+            is_fitted_to: Whether this is the graph by which the groups find their places.
         """
         whole = LayerWise(self.model, inputs, graph, ranks)
         reading = whole.read()
@@ -141,9 +148,29 @@ class Encoder:
             prediction, confidence = self._predict(reading.states, graph, inputs)
             mixtures = self._mixtures(graph, inputs)
             parents = None if self.groups is None else self.groups.model.parents
+            self._to_vectors(reading, is_fitted_to)
             return make_result(
                 self.model, graph, reading, parents, mixtures, prediction, confidence
             )
+
+    def _to_vectors(self, reading: Reading, is_fitted_to: bool) -> None:
+        """Make the embedding of the states where they stand: unit vectors that carry the groups."""
+        first = 0
+        for width in self.model.settings.layer_dims:
+            _to_unit(reading.states[:, first : first + width])
+            first += width
+        if self.groups is None:
+            return
+        last, finest = reading.states[:, first - width :], reading.memberships[0]
+        if is_fitted_to:
+            sums = sum(x.T @ y for x, y in zip(_spans(finest), _spans(last), strict=True))
+            means = sums / np.maximum(finest.sum(0, dtype=np.float64), 1e-6)[:, None]
+            middle = last.mean(0, dtype=np.float64)
+            self.model.place_groups(*(torch.from_numpy(x).float() for x in (means, middle)))
+        device = next(self.model.parameters()).device
+        for x, y in zip(_spans(finest), _spans(last), strict=True):
+            told = (torch.from_numpy(part).to(device) for part in (y, x))
+            y[:] = self.model.with_groups(*told).cpu().numpy()
 
     def reasons(
         self, graph: Graph, inputs: NodeInputs, row: int, result: FitResult
@@ -299,21 +326,17 @@ def make_result(
     Args:
         model: The network.
         graph: The graph that was read.
-        reading: What the layers computed; its states become the unit vectors of the embedding.
+        reading: What the layers computed; its states are the vectors of the embedding by now.
         parents: The tree of a block model; the majority of the nodes decides when not given.
         mixtures: Calibrated memberships, shown in place of those the layers read.
         prediction: Predicted labels.
         confidence: How sure they are.
     """
-    dims, counts, levels = model.settings.layer_dims, model.groups, reading.memberships
+    counts, levels = model.groups, reading.memberships
     scores: dict[str, Any] = {}
     if mixtures is not None:
         levels = [np.asarray(level, dtype=np.float32) for level in mixtures.memberships]
         scores = {"between": mixtures.between[0], "evidence": mixtures.evidence}
-    first = 0
-    for width in dims:
-        _to_unit(reading.states[:, first : first + width])
-        first += width
     if parents is None:
         codes = [level.argmax(1).astype(np.int32) for level in levels]
         tree = [
@@ -325,7 +348,7 @@ def make_result(
     return FitResult(
         ids=graph.ids,
         embedding=reading.states,
-        layer_dims=dims,
+        layer_dims=model.settings.layer_dims,
         memberships=levels,
         groups=show_paths(levels, tree, sums=parents is not None),
         parents=tree,
@@ -340,9 +363,13 @@ def make_result(
 
 def _to_unit(states: npt.NDArray[np.float32]) -> None:
     """Scale rows to unit length where they stand, a span at a time."""
-    for first in range(0, len(states), SPAN):
-        part = states[first : first + SPAN]
+    for part in _spans(states):
         part[:] = F.normalize(torch.from_numpy(np.ascontiguousarray(part)), dim=1).numpy()
+
+
+def _spans(rows: npt.NDArray[np.float32]) -> Iterator[npt.NDArray[np.float32]]:
+    for first in range(0, len(rows), SPAN):
+        yield rows[first : first + SPAN]
 
 
 def node_attention(

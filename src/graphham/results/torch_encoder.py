@@ -97,6 +97,8 @@ class EdgeNetwork(nn.Module):
         self.groups = tuple(network.groups)
         self.has_block_groups = network.has_block_groups
         self.activation = network.settings.activation
+        self.group_centers: Tensor | None
+        self.register_buffer("group_centers", network.group_centers)
         self.layers = nn.ModuleList(
             EdgeAttention(network.layer(level), _message_passing() if pyg else WeightedSum())
             for level in range(len(self.groups))
@@ -111,7 +113,11 @@ class EdgeNetwork(nn.Module):
             memberships: ``(num_nodes, sum of K_l)`` of the block model; no columns without one.
         """
         states, _ = self.passes(h, edge_index, memberships)
-        return torch.cat([F.normalize(state, dim=1) for state in states], dim=1)
+        units = [F.normalize(state, dim=1) for state in states]
+        if self.group_centers is not None:
+            told = memberships[:, : self.groups[0]] @ self.group_centers
+            units[-1] = F.normalize(units[-1] + told, dim=1)
+        return torch.cat(units, dim=1)
 
     def passes(
         self, h: Tensor, edge_index: Tensor, memberships: Tensor
