@@ -64,6 +64,41 @@ def test_a_saved_run_reads_its_graph_to_the_bit(kind, tmp_path):
     same(fitted.result, embed_graph(run, graph))
 
 
+def test_the_last_layer_carries_the_groups_and_the_first_does_not():
+    fitted = fit_graph(GRAPH, small_config({}))
+    encoder, dim = fitted.encoder, fitted.result.layer_dims[0]
+    centers = encoder.model.group_centers.clone()
+    encoder.model.group_centers.zero_()
+    plain = encoder.read(GRAPH, fitted.inputs).embedding
+    found = fitted.result.embedding
+    np.testing.assert_array_equal(found[:, :dim], plain[:, :dim])
+    finest = fitted.inputs.memberships[:, : len(centers)].numpy().astype(np.float64)
+    last = plain[:, dim:].astype(np.float64)
+    means = (finest.T @ last) / finest.sum(0)[:, None] - last.mean(0)
+    places = means / np.linalg.norm(means, axis=1, keepdims=True)
+    np.testing.assert_allclose(centers.numpy(), places, atol=1e-4)
+    joined = last + finest @ places
+    joined /= np.linalg.norm(joined, axis=1, keepdims=True)
+    np.testing.assert_allclose(found[:, dim:], joined, atol=1e-4)
+
+
+def test_one_group_of_all_nodes_moves_no_vector():
+    fitted = fit_graph(GRAPH, small_config({"groups": (1, 1)}))
+    assert fitted.encoder.model.group_centers.abs().max() < 1e-3
+
+
+def test_a_new_node_carries_the_group_it_is_put_into():
+    fitted = fit_graph(GRAPH, small_config({}))
+    moved = relinked(GRAPH, extra=1)
+    inputs = fitted.encoder.inputs_of(moved, GRAPH.ids)
+    vectors = fitted.encoder.read(moved, inputs).embedding
+    # Without links and features there is nothing to hear: the mean of the groups' places is left.
+    centers = fitted.encoder.model.group_centers.numpy()
+    told = inputs.memberships[-1, : len(centers)].numpy() @ centers
+    last = vectors[-1, fitted.result.layer_dims[0] :]
+    assert last @ told / np.linalg.norm(told) > 0.9
+
+
 def test_results_do_not_depend_on_the_number_of_threads():
     """Wide dense features, where products over several threads differ in their last bits."""
     truth = planted(2000, seed=2, features="gaussian", dim=200)

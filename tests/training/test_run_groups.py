@@ -8,7 +8,7 @@ from sklearn.metrics import normalized_mutual_info_score as nmi
 
 from graphham.model.inputs import fit_inputs
 from graphham.parallel.ranks import ALONE
-from graphham.training import run_groups
+from graphham.training import plan, run_groups
 from graphham.training.plan import plan_fit
 from graphham.training.run_groups import fit_run_groups
 from tests.parallel.test_partitioned_graph import Table
@@ -52,7 +52,7 @@ def test_settings_switch_links_and_nesting_off():
 
 
 def test_a_large_graph_is_started_once_of_each_kind(monkeypatch):
-    monkeypatch.setattr(run_groups, "_MANY_NODES", 100)
+    monkeypatch.setattr(run_groups, "MANY_NODES", 100)
     groups, _ = fitted()
     assert len(groups.fits) == 2
 
@@ -75,6 +75,21 @@ def test_groups_that_a_search_found_are_one_more_start():
     # Where the number was given nothing but the settings decides.
     assert len(fitted(search=Search(), groups=(6, 2))[0].fits) == len(fits[0]) - 1
     np.testing.assert_array_equal(fits[0][4].model.parents[0], TREE[0])
+
+
+def test_a_large_graph_is_searched_also_where_the_number_of_groups_is_given(monkeypatch):
+    """K-means alone found a sixth of the nodes' fine groups among a hundred thousand nodes."""
+    settings = small_config({"groups": (6, 2)})
+    assert plan_fit(GRAPH, settings).search.structure is None
+    for room in (plan, run_groups):
+        monkeypatch.setattr(room, "MANY_NODES", GRAPH.num_nodes - 1)
+    search = plan_fit(GRAPH, settings).search
+    assert search.structure is not None
+    groups, config = fitted(search=search, groups=(6, 2))
+    assert config.groups == (6, 2)
+    assert len(groups.fits) == 3  # own and smoothed features, and what was found
+    assert nmi(GRAPH.labels.codes, groups.fits[-1].memberships.argmax(1)) > 0.8
+    assert plan_fit(GRAPH, small_config({"task": "classify"})).search.structure is None
 
 
 def test_coarse_groups_are_joined_anew_from_the_fitted_ones(monkeypatch):

@@ -58,7 +58,10 @@ def test_a_fit_can_start_from_what_was_found(found: StructureSearch) -> None:
     assert np.array_equal(parents[0][codes], found.structure.level(2))
     codes, parents = found.start((6, 2, 1))
     assert [len(parent) for parent in parents] == [6, 2]
-    assert found.start((5, 2)) is None  # other sizes were asked for
+    codes, parents = found.start((5, 2))  # on the way of joins
+    assert np.array_equal(codes, found.structure.level(5))
+    assert np.array_equal(parents[0][codes], found.structure.level(2))
+    assert found.start((7, 2)) is None  # more than were found
 
 
 def test_a_random_graph_has_no_groups_and_the_fit_says_so() -> None:

@@ -18,7 +18,7 @@ from graphham.model.inputs import suitable_scaling
 from graphham.parallel.ranks import ALONE, Ranks
 from graphham.system.memory_limit import available_memory
 from graphham.training.label_checks import link_agreement, neighbors_tell, own_features_help
-from graphham.training.structure import StructureSearch, search_structure
+from graphham.training.structure import MANY_NODES, StructureSearch, search_structure
 from graphham.training.supervision import Truth
 
 
@@ -96,8 +96,8 @@ def plan_fit(
     # Before the search, which is work already, and after it, with the groups that it found.
     facts = replace(facts, free_memory=_free_memory(settings.device, ranks))
     check_memory_suffices(resolve(settings, facts), facts)
-    is_open = settings.groups is None and settings.task == "embed"
-    if is_open or is_run or settings.groups_from == "graph":
+    is_open = settings.groups is None or graph.num_nodes > MANY_NODES
+    if (is_open and settings.task == "embed") or is_run or settings.groups_from == "graph":
         search = search_structure(graph, settings)
     else:
         search = StructureSearch(None, "the number of groups was given")

@@ -16,11 +16,9 @@ from graphham.model.group_tree import trees_above
 from graphham.model.inputs import NodeInputs
 from graphham.parallel.ranks import ALONE, Ranks
 from graphham.sampling.keys import derive_key
-from graphham.training.structure import StructureSearch
+from graphham.training.structure import MANY_NODES, StructureSearch
 
 Floats = npt.NDArray[np.float32]
-# Beyond so many nodes one start of each kind must do: the groups hardly depend on it any more.
-_MANY_NODES = 50_000
 # Finest groups beyond which no tree is joined anew: it takes their cube.
 _MOST_JOINED = 512
 # How many times as many groups the finest fit of the teacher has, and the nodes each needs.
@@ -52,7 +50,7 @@ class FittedGroups:
         all sizes is about as good as the best of them.
         """
         count = len(self.inputs.own)
-        is_large = count > _MANY_NODES
+        is_large = count > MANY_NODES
         most = 0 if is_large else count // _FEWEST_MEMBERS
         seeds = 1 if is_large else 2
         fits = list(self.fits)
@@ -95,17 +93,18 @@ def fit_run_groups(
     """
     key = derive_key(config.seed, "groups")
     seen = GroupInputs.of(inputs.features, basis, graph, is_structural, ranks)
-    seeds = 1 if graph.num_nodes > _MANY_NODES else 2
+    seeds = 1 if graph.num_nodes > MANY_NODES else 2
     fits = fit_from(seen, config.groups, key, seeds, **_ablation(config))
     given = None
-    if search is not None and config.groups_from == "graph":
+    is_many = config.task == "embed" and graph.num_nodes > MANY_NODES
+    if search is not None and (config.groups_from == "graph" or is_many):
         given = search.start(config.groups)
     if given is not None:
         codes, parents = given
         fits.append(seen.fit(codes, parents, **_ablation(config)))
     best = max(fits, key=lambda fit: fit.bound)
     is_found = given is not None and best is fits[-1]
-    if not is_found and graph.num_nodes <= _MANY_NODES:
+    if not is_found and graph.num_nodes <= MANY_NODES:
         better = _with_better_tree(best, seen, config)
         if better is not best:
             best = better

@@ -21,6 +21,8 @@ Codes = npt.NDArray[np.int64]
 # Beyond so many nodes or stored links the search would cost more than the fit.
 _MOST_NODES = 400_000
 _MOST_LINKS = 20_000_000
+# Beyond so many nodes k-means no longer finds fine groups, and what a search found is a start.
+MANY_NODES = 50_000
 _CURVE_POINTS = 40
 _LEAST_UPPER = 3  # groups from which on an upper level is shown as it was found
 _MOST_SHOWN = 64  # finest groups up to which they are
@@ -69,10 +71,13 @@ class StructureSearch:
         return found[:2] if is_tree else self.structure.displayed
 
     def start(self, groups: tuple[int, ...]) -> tuple[Codes, list[Codes]] | None:
-        """Return finest groups and parents to start a fit of those sizes from, if it found them."""
+        """Return finest groups and parents to start a fit of those sizes from, if it has them.
+
+        Fewer groups than were found lie on the way of joins; more are nowhere on it.
+        """
         if self.structure is None or not self.structure.found:
             return None
-        if self.groups(len(groups)) != groups:
+        if groups[0] > self.structure.groups[0]:
             return None
         n = len(self.structure.assignments[0])
         levels = [
