@@ -54,7 +54,7 @@ def test_spans_say_what_the_whole_graph_says(case):
     np.testing.assert_allclose(reading.states, torch.cat(output.states, 1), atol=1e-6)
     for found, expected in zip(reading.memberships, output.memberships, strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-6)
-    np.testing.assert_allclose(fitted.result.embedding, output.embedding(), atol=1e-6)
+    np.testing.assert_allclose(fitted.result.embedding, model.embedding(output), atol=1e-6)
     # What is shown follows the path where the levels disagree about a node.
     mixtures = fitted.encoder._mixtures(graph, fitted.inputs)
     levels = output.memberships if mixtures is None else mixtures.memberships

@@ -70,10 +70,6 @@ class Output:
     assignments: list[Tensor]
     memberships: list[Tensor]
 
-    def embedding(self) -> Tensor:
-        """Return ``(num_targets, dim)``: the layers' unit vectors side by side."""
-        return torch.cat([F.normalize(h, dim=1) for h in self.states], dim=1)
-
 
 @dataclass(frozen=True, eq=False)
 class LayerPass:
@@ -276,6 +272,12 @@ class GraphHAMNet(nn.Module):
         if self.group_centers is None:
             return last
         return F.normalize(last + finest @ self.group_centers, dim=1)
+
+    def embedding(self, output: Output) -> Tensor:
+        """Return ``(num_targets, dim)``: the layers' unit vectors side by side, with the groups."""
+        units = [F.normalize(h, dim=1) for h in output.states]
+        units[-1] = self.with_groups(units[-1], output.memberships[0])
+        return torch.cat(units, dim=1)
 
     def class_logits(
         self,
