@@ -21,7 +21,7 @@ export class MapView {
     this.density = null;
     this.listening = false;
     this.windowTimer = 0;
-    this.windowTotal = 0;
+    this.windowTotal = null; // nodes of the window; none may lie there
     this.note = "";
     this.drawnSize = 0;
     const { x } = model.points;
@@ -36,7 +36,7 @@ export class MapView {
   }
 
   /** The density of all nodes lies below a sample of them, not below all nodes of a window. */
-  get hasDensity() { return Boolean(this.density) && !(this.windowTotal && this.windowTotal === this.model.size); }
+  get hasDensity() { return Boolean(this.density) && this.windowTotal !== this.model.size; }
   /** What plotly does with a drag: moving the map is not left to it. */
   get dragMode() { return this.mode === "lasso" ? "lasso" : false; }
   get pointType() { return this.hasWebGL ? "scattergl" : "scatter"; }
@@ -263,7 +263,7 @@ export class MapView {
     byId("thinnote").textContent = state.values.thin ? `${count(thin.length)} nodes${here}` : "";
     byId("barlist").hidden = !(percentage > 0);
     byId("thinlist").hidden = !state.values.thin;
-    const note = model.isWhole ? "" : ` Drawn: ${count(model.size)} of ${count(this.windowTotal || model.overview.numNodes)} nodes${this.windowTotal ? " in this window" : ", a fixed sample over the density of all"}.`;
+    const note = model.isWhole ? "" : ` Drawn: ${count(model.size)} of ${count(this.windowTotal ?? model.overview.numNodes)} nodes${this.windowTotal !== null ? " in this window" : ", a fixed sample over the density of all"}.`;
     byId("mapnote").textContent = this.mapNote + note;
   }
 
@@ -352,7 +352,7 @@ export class MapView {
   async loadWindow() {
     const range = this.range();
     if (!range) {
-      this.windowTotal = 0;
+      this.windowTotal = null;
       this.model.setPoints(await this.model.source.points());
     } else {
       const points = await this.model.source.window(...range);
