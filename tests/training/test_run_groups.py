@@ -52,7 +52,7 @@ def test_settings_switch_links_and_nesting_off():
 
 
 def test_a_large_graph_is_started_once_of_each_kind(monkeypatch):
-    monkeypatch.setattr(run_groups, "MANY_NODES", 100)
+    monkeypatch.setattr(run_groups, "_FEW_STARTS_FROM", 100)
     groups, _ = fitted()
     assert len(groups.fits) == 2
 
@@ -87,8 +87,9 @@ def test_a_large_graph_is_searched_also_where_the_number_of_groups_is_given(monk
     assert search.structure is not None
     groups, config = fitted(search=search, groups=(6, 2))
     assert config.groups == (6, 2)
-    assert len(groups.fits) == 3  # own and smoothed features, and what was found
-    assert nmi(GRAPH.labels.codes, groups.fits[-1].memberships.argmax(1)) > 0.8
+    # Own and smoothed features twice each, what was found, perhaps under a better tree.
+    assert len(groups.fits) in (5, 6)
+    assert nmi(GRAPH.labels.codes, groups.fits[4].memberships.argmax(1)) > 0.8
     assert plan_fit(GRAPH, small_config({"task": "classify"})).search.structure is None
 
 

@@ -21,6 +21,8 @@ from graphham.training.structure import MANY_NODES, StructureSearch
 Floats = npt.NDArray[np.float32]
 # Finest groups beyond which no tree is joined anew: it takes their cube.
 _MOST_JOINED = 512
+# Beyond so many nodes one start of each kind must do: the groups hardly depend on it any more.
+_FEW_STARTS_FROM = 50_000
 # How many times as many groups the finest fit of the teacher has, and the nodes each needs.
 _FINER = 4
 _FEWEST_MEMBERS = 8
@@ -50,7 +52,7 @@ class FittedGroups:
         all sizes is about as good as the best of them.
         """
         count = len(self.inputs.own)
-        is_large = count > MANY_NODES
+        is_large = count > _FEW_STARTS_FROM
         most = 0 if is_large else count // _FEWEST_MEMBERS
         seeds = 1 if is_large else 2
         fits = list(self.fits)
@@ -93,7 +95,7 @@ def fit_run_groups(
     """
     key = derive_key(config.seed, "groups")
     seen = GroupInputs.of(inputs.features, basis, graph, is_structural, ranks)
-    seeds = 1 if graph.num_nodes > MANY_NODES else 2
+    seeds = 1 if graph.num_nodes > _FEW_STARTS_FROM else 2
     fits = fit_from(seen, config.groups, key, seeds, **_ablation(config))
     given = None
     is_many = config.task == "embed" and graph.num_nodes > MANY_NODES
@@ -104,7 +106,7 @@ def fit_run_groups(
         fits.append(seen.fit(codes, parents, **_ablation(config)))
     best = max(fits, key=lambda fit: fit.bound)
     is_found = given is not None and best is fits[-1]
-    if not is_found and graph.num_nodes <= MANY_NODES:
+    if not is_found and graph.num_nodes <= _FEW_STARTS_FROM:
         better = _with_better_tree(best, seen, config)
         if better is not best:
             best = better

@@ -21,8 +21,9 @@ Codes = npt.NDArray[np.int64]
 # Beyond so many nodes or stored links the search would cost more than the fit.
 _MOST_NODES = 400_000
 _MOST_LINKS = 20_000_000
-# Beyond so many nodes k-means no longer finds fine groups, and what a search found is a start.
-MANY_NODES = 50_000
+# Beyond so many nodes k-means no longer finds fine groups, and what a search found is a start even
+# where the number is given. Below, the search would double a short fit.
+MANY_NODES = 80_000
 _CURVE_POINTS = 40
 _LEAST_UPPER = 3  # groups from which on an upper level is shown as it was found
 _MOST_SHOWN = 64  # finest groups up to which they are
