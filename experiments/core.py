@@ -1,6 +1,6 @@
-"""Measure what the core promises: planted hierarchies, and Cora unsupervised, classified, linked.
+"""Measure what a change of settings does on a graph that is classified or linked.
 
-The cells of ``core.toml`` and ``presets.toml``. The protocols are older than those of
+The cells of ``presets.toml``. The protocols are older than those of
 :mod:`graphham.evaluate.splits` and kept as they were, because the defaults were chosen by them.
 """
 
@@ -11,9 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
-from experiments.planted_cases import COARSE, FINE, planted_graph
 from graphham.errors import InputError
 from graphham.evaluate.cells import Cell, Record
 from graphham.evaluate.metrics import link_metrics
@@ -30,47 +28,7 @@ def measure_core(cell: Cell) -> Record:
     if cell.protocol not in _PROTOCOLS:
         raise InputError(f"there is no protocol {cell.protocol!r} of the core")
     metrics = _PROTOCOLS[cell.protocol](cell)
-    seconds = metrics.pop("seconds", None)
-    return {"metrics": metrics, **({} if seconds is None else {"cost": {"seconds": seconds}})}
-
-
-def _truth(cell: Cell) -> Record:
-    """Find planted groups again, beside two-level Louvain and k-means of smoothed features."""
-    graph, (fine, coarse) = planted_graph(cell.graph, cell.seed)
-    fitted = _fit(cell, graph, groups=(FINE, COARSE))
-    result = fitted.result
-    out = {
-        "fine": _nmi(fine, result.groups[0]),
-        "coarse": _nmi(coarse, result.groups[1]),
-        **_facts(fitted),
-    }
-    low, high = _louvain_levels(graph.adjacency(), FINE, COARSE, cell.seed)
-    out |= {"louvain_fine": _nmi(fine, low), "louvain_coarse": _nmi(coarse, high)}
-    for steps in (1, 2, 3, 4):
-        x = _smoothed(graph, steps)
-        out[f"kmeans{steps}_fine"] = _nmi(fine, _kmeans(x, FINE, cell.seed))
-        out[f"kmeans{steps}_coarse"] = _nmi(coarse, _kmeans(x, COARSE, cell.seed))
-    return out
-
-
-def _embed(cell: Cell) -> Record:
-    """Fit the whole graph without labels."""
-    return _facts(_fit(cell, load_graph(cell.graph), groups=_GROUPS))
-
-
-def _seeding(cell: Cell) -> Record:
-    """Cut smoothed features into nested groups by k-means: what groups owe to no model."""
-    from graphham.config.settings import InputConfig
-    from graphham.model.group_map import GroupInputs
-    from graphham.model.group_tree import group_tree
-    from graphham.model.inputs import fit_inputs
-
-    graph = load_graph(cell.graph)
-    features, inputs, lead = fit_inputs(graph, InputConfig(), cell.seed, InputConfig().group_dim)
-    seen = GroupInputs.of(inputs.features, lead, graph, features.is_structural)
-    fine, parents = group_tree(seen.smooth, _GROUPS, cell.seed)
-    codes = _class_codes(graph)
-    return {"nmi_1": _nmi(codes, fine), "nmi_2": _nmi(codes, parents[0][fine])}
+    return {"cost": {"seconds": metrics.pop("seconds")}, "metrics": metrics}
 
 
 def _classify(cell: Cell) -> Record:
@@ -102,9 +60,6 @@ def _links(cell: Cell) -> Record:
 
 
 _PROTOCOLS: dict[str, Callable[[Cell], Record]] = {
-    "truth": _truth,
-    "embed": _embed,
-    "seeding": _seeding,
     "classify": _classify,
     "links": _links,
 }
@@ -159,46 +114,3 @@ def _link_scores(graph: Any, test: Any, vectors: Any, seed: int) -> dict[str, fl
     candidates = np.column_stack([test[:, 1], pool[place, turn]])
     found = link_metrics((vectors[test[:, 0]][:, None] * vectors[candidates]).sum(2))
     return {"auc": found["auc"], "mrr": found["mrr"]}
-
-
-def _smoothed(graph: Any, steps: int) -> Any:
-    """Return centred unit rows of features averaged over ``steps`` hops."""
-    n = graph.num_nodes
-    walk = graph.adjacency() + sp.eye(n)
-    walk = sp.diags(1 / np.asarray(walk.sum(1)).ravel()) @ walk
-    x = graph.features
-    for _ in range(steps):
-        x = walk @ x
-    x = x.toarray()
-    x /= np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-9)
-    return x - x.mean(0)
-
-
-def _kmeans(x: Any, count: int, seed: int) -> Any:
-    """Return scikit-learn's k-means clusters."""
-    from sklearn.cluster import KMeans
-
-    return KMeans(count, n_init=5, random_state=seed).fit_predict(x)
-
-
-def _louvain_levels(adjacency: Any, fine: int, coarse: int, seed: int) -> tuple[Any, Any]:
-    """Return two-level Louvain with the resolution searched for the wanted number of groups."""
-    low = _louvain(adjacency, fine, seed, lambda codes: codes)
-    member = sp.csr_matrix((np.ones(len(low)), (np.arange(len(low)), low)))
-    merged = (member.T @ adjacency @ member).tocsr()
-    high = _louvain(merged, coarse, seed, lambda codes: codes[low])
-    return low, high[low]
-
-
-def _louvain(adjacency: Any, count: int, seed: int, spread: Callable[[Any], Any]) -> Any:
-    from sknetwork.clustering import Louvain
-
-    best: tuple[int, Any] | None = None
-    for resolution in np.geomspace(0.05, 20, 30):
-        codes = Louvain(resolution=resolution, random_state=seed).fit_predict(adjacency)
-        sizes = np.bincount(spread(codes))
-        gap = abs(int((sizes >= 0.01 * sizes.sum()).sum()) - count)
-        if best is None or gap < best[0]:
-            best = gap, codes
-    assert best is not None
-    return best[1]

@@ -15,6 +15,7 @@ from graphham.methods.registry import method_class
 
 OURS = "graphham"
 FEWEST = 3  # draws below which a case is not shown
+SURE = 10  # draws from which on a p-value is shown
 Condition = tuple[str, str]  # graph, protocol
 # What our method is without a part of it, by method and settings.
 PARTS = {

@@ -42,6 +42,7 @@ class Surface:
         rows: Its values, ascending.
         columns: Values of the second, ascending.
         values: ``(rows, columns)`` means; ``None`` where no cell is finished.
+        fits: Cells that a mean is made of; the fewest where they differ.
     """
 
     graph: str
@@ -50,6 +51,7 @@ class Surface:
     rows: tuple[float, ...]
     columns: tuple[float, ...]
     values: list[list[float | None]]
+    fits: int = 1
 
 
 def map_figure(arrays: Arrays, title: str, classes: Sequence[str] = ()) -> Figure:
@@ -238,7 +240,8 @@ def surfaces(records: Iterable[Record]) -> list[Surface]:
             [float(np.mean(space[r, c])) if (r, c) in space else None for c in columns]
             for r in rows
         ]
-        found.append(Surface(graph, row_name, column_name, rows, columns, values))
+        fits = min(len(held) for held in space.values())
+        found.append(Surface(graph, row_name, column_name, rows, columns, values, fits))
     return found
 
 

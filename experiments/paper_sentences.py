@@ -83,11 +83,15 @@ def surface_sentences(surfaces: Sequence[Surface]) -> list[str]:
             claim = _groups_claim(surface, best)
         else:
             claim = _weights_claim(points, best)
+        luck = (
+            "One seed and one fold: differences of a point are luck."
+            if surface.fits == 1
+            else f"Means of {surface.fits} folds: differences of half a point are luck."
+        )
         lines.append(
             f"{surface.graph}: accuracy lies between {low:.3f} and {high:.3f} over "
             f"{len(points)} points, best at {surface.row_name} {best[0]:g} and "
-            f"{surface.column_name} {best[1]:g}; {claim}. One seed and one fold: differences of a "
-            f"point are luck."
+            f"{surface.column_name} {best[1]:g}; {claim}. {luck}"
         )
     return lines
 

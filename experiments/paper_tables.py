@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from experiments.label_rows import SURE
 from experiments.published import ABLATION, CLASSIFICATION, LINKS, Printed
-from graphham.evaluate.cells import Record
+from graphham.evaluate.cells import Cell, Record
 from graphham.evaluate.reporting import (
     FOLDED,
     PAIRED_TEST,
@@ -16,26 +17,104 @@ from graphham.evaluate.reporting import (
     comparison_tables,
     group_records,
     paired_columns,
+    row_name,
 )
 from graphham.evaluate.significance import Comparison, holm
 from graphham.evaluate.tables import Column, Spread, Table, text_columns
 
 ABLATIONS = ("graphham-no-lambda", "graphham-no-q", "graphham-no-reg")
+PRINTED = "graphham-paper"
 # What the paper may have done; the others are protocols of ours.
 _PAPERS = ("public_split", "folds", "folds_sigmoid", "links")
 
 
+def best_on_validation(records: Iterable[Record]) -> list[Record]:
+    """Return one record per row and split: of several settings, the best on validation data."""
+    best: dict[tuple[Any, ...], Record] = {}
+    for record in records:
+        key = _split_of(record)
+        if key not in best or _validation(record) > _validation(best[key]):
+            best[key] = record
+    return list(best.values())
+
+
+def _split_of(record: Record) -> tuple[Any, ...]:
+    cell = record["cell"]
+    names = ("kind", "graph", "protocol", "seed", "fold")
+    return (row_name(cell), *(cell[name] for name in names))
+
+
+def _validation(record: Record) -> float:
+    is_done = record.get("status") == "done"
+    return float(record.get("validation", 0.0)) if is_done else float("-inf")
+
+
 def tables_beside_paper(
-    records: Sequence[Record], kind: str, reference: str | None = None
+    records: Sequence[Record],
+    kind: str,
+    reference: str | None = None,
+    planned: Iterable[Cell] = (),
 ) -> list[Table]:
-    """Return :func:`comparison_tables` of the same arguments, ours beside the printed numbers."""
-    pairs = dict.fromkeys((graph, protocol) for graph, protocol, _ in group_records(records))
+    """Return :func:`comparison_tables`, ours beside the printed numbers.
+
+    Args:
+        records: Cells of kind ``classify`` or ``links``; of a row with several settings the one
+            that is best on validation data counts.
+        kind: Which of the two.
+        reference: Method to test against, where ten splits are shared.
+        planned: Cells that the table will have when all are measured.
+    """
+    chosen = best_on_validation(records)
+    pairs = dict.fromkeys((graph, protocol) for graph, protocol, _ in group_records(chosen))
     printed = CLASSIFICATION if kind == "classify" else LINKS
-    return [
-        _beside(table, graph, printed) if protocol in _PAPERS else table
-        for table, (graph, protocol) in zip(
-            comparison_tables(records, kind, reference), pairs, strict=True
+    cells = list(planned)
+    tables = []
+    for table, (graph, protocol) in zip(
+        comparison_tables(chosen, kind, reference, SURE), pairs, strict=True
+    ):
+        here = [
+            r for r in records if (r["cell"]["graph"], r["cell"]["protocol"]) == (graph, protocol)
+        ]
+        notes = [*_choice_notes(here), *_fewer_note(cells, graph, protocol)]
+        whole = replace(table, notes=(*table.notes, *notes))
+        tables.append(_beside(whole, graph, printed) if protocol in _PAPERS else whole)
+    return tables
+
+
+def _choice_notes(records: Iterable[Record]) -> list[str]:
+    """Say of rows with several settings how the choice between them fell."""
+    found: dict[str, dict[tuple[Any, ...], list[Record]]] = {}
+    for record in records:
+        splits = found.setdefault(row_name(record["cell"]), {})
+        splits.setdefault(_split_of(record), []).append(record)
+    notes = []
+    for row, splits in found.items():
+        if not any(record["cell"]["settings"] for held in splits.values() for record in held):
+            continue
+        if row != next(iter(splits.values()))[0]["cell"]["method"]:
+            continue
+        both = [held for held in splits.values() if len(held) > 1]
+        theirs = sum(bool(best_on_validation(held)[0]["cell"]["settings"]) for held in both)
+        notes.append(
+            f"{row}: of our settings and its paper's, the better on validation data of each split; "
+            f"both measured on {len(both)} of {len(splits)} splits, its paper's chosen on {theirs}."
         )
+    return notes
+
+
+def _fewer_note(cells: Sequence[Cell], graph: str, protocol: str) -> list[str]:
+    """Name the methods that get fewer splits than others because they are slow."""
+    splits: dict[str, set[tuple[int, int]]] = {}
+    for cell in cells:
+        if (cell.graph, cell.protocol) == (graph, protocol):
+            splits.setdefault(row_name(cell.to_dict()), set()).add((cell.seed, cell.fold))
+    most = max((len(held) for held in splits.values()), default=0)
+    fewer = [f"{row} {len(held)}" for row, held in splits.items() if len(held) < most]
+    if not fewer:
+        return []
+    return [
+        f"Slow methods get fewer splits than the {most} of the others: {', '.join(fewer)}. "
+        f"Differences are tested from {SURE} shared splits on."
     ]
 
 
@@ -78,50 +157,57 @@ def _paper_cells(
     return cells
 
 
-def ablation_table(records: Iterable[Record]) -> Table:
+def ablation_table(records: Iterable[Record], fewest: int = SURE) -> Table:
     """Return Table 4: the change when a part is removed, the paper's and ours, with stars.
 
     A star is p < 0.05 by the plain paired test, as in the paper; two stars also survive the
     correction for overlapping training sets and Holm's for the three ablations.
+
+    Args:
+        records: Cells of both presets, whole and without a part.
+        fewest: Splits from which on a difference is tested.
     """
     groups = group_records(records)
     rows = []
     for graph, protocol in dict.fromkeys((g, p) for g, p, _ in groups):
-        full = groups.get((graph, protocol, "graphham"))
-        if full is None or not len(full):
-            continue
-        for metric in ("accuracy", "macro_f1"):
-            found = {
-                name: compare_groups(groups[graph, protocol, name], full, metric)
-                for name in ABLATIONS
-                if (graph, protocol, name) in groups
-            }
-            adjusted = holm([None if c is None else c.p for c in found.values()])
-            for (name, result), p_holm in zip(found.items(), adjusted, strict=True):
-                if result is None:
-                    continue
-                paper = ABLATION.get((graph, metric, name)) if protocol in FOLDED else None
-                rows.append(
-                    {
-                        "graph": graph,
-                        "metric": TITLES[metric],
-                        "without": name.removeprefix("graphham-no-"),
-                        "paper": _starred(paper),
-                        **paired_columns(result, p_holm),
-                        "stars": _stars(result, p_holm),
-                        "wins": f"{result.wins}/{result.count}",
-                    }
-                )
+        for whole, suffix in (("graphham", ""), (PRINTED, " (paper)")):
+            full = groups.get((graph, protocol, whole))
+            if full is None or not len(full):
+                continue
+            for metric in ("accuracy", "macro_f1"):
+                found = {
+                    name: compare_groups(groups[key], full, metric, fewest=fewest)
+                    for name in ABLATIONS
+                    if (key := (graph, protocol, f"{name}{suffix}")) in groups
+                }
+                adjusted = holm([None if c is None else c.p for c in found.values()])
+                for (name, result), p_holm in zip(found.items(), adjusted, strict=True):
+                    if result is None:
+                        continue
+                    paper = ABLATION.get((graph, metric, name)) if protocol in FOLDED else None
+                    rows.append(
+                        {
+                            "graph": graph,
+                            "whole": whole,
+                            "metric": TITLES[metric],
+                            "without": name.removeprefix("graphham-no-"),
+                            "paper": _starred(paper),
+                            **paired_columns(result, p_holm),
+                            "stars": _stars(result, p_holm),
+                            "wins": f"{result.wins}/{result.count}",
+                        }
+                    )
     columns = (
-        *text_columns("graph", "metric", "without", "paper"),
+        *text_columns("graph", "whole", "metric", "without", "paper"),
         Column("change", "ours", "change"),
         Column("stars", "stars"),
         *PAIRED_TEST,
         Column("wins", "better without"),
     )
     note = (
-        "Change against the full model (negative: the part helped). * p < .05 by the plain paired "
-        "test, as in the paper; ** also after Nadeau-Bengio and Holm."
+        f"Change against the whole model, ours or as printed (negative: the part helped). * p < "
+        f".05 by the plain paired test, as in the paper; ** also after Nadeau-Bengio and Holm; "
+        f"tested from {fewest} splits on."
     )
     return Table("Table 4: ablations", columns, tuple(rows), (note,))
 

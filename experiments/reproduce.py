@@ -19,9 +19,9 @@ from experiments.paper_figures import (
 from experiments.paper_page import gap_picture, picture_name, study_tables
 from experiments.results_page import write_results
 from experiments.stale import stale_parts, stale_text
-from experiments.stored import gather, read_stored
+from experiments.stored import gather, is_fresh, read_shared, read_stored
 from experiments.studies import Study, load_study, study_names, study_variants
-from experiments.versions import cell_version, is_current
+from experiments.versions import cell_version
 from graphham.errors import InputError
 from graphham.evaluate.cells import Cell, CellStore, Record
 from graphham.evaluate.reporting import select
@@ -104,12 +104,14 @@ def write_stale(out: str | Path, names: Sequence[str], screen: Screen) -> None:
 
 
 def _current_lines(out: str | Path, cells: Sequence[Cell]) -> dict[str, Record]:
-    stored = read_stored(out)
-    return {
-        cell.key: stored[cell.key]
-        for cell in cells
-        if cell.key in stored and is_current(stored[cell.key], cell_version(cell))
-    }
+    stored, shared = read_stored(out), read_shared(out)
+    found: dict[str, Record] = {}
+    for cell in cells:
+        if is_fresh(cell, stored.get(cell.key)):
+            found[cell.key] = stored[cell.key]
+        elif is_fresh(cell, shared.get(cell.key), shared=True):
+            found[cell.key] = shared[cell.key]
+    return found
 
 
 def write_page(out: str | Path, file: str | Path, screen: Screen) -> None:

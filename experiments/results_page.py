@@ -12,7 +12,7 @@ import numpy as np
 
 from experiments import explanation_study, hierarchy_study, size_study
 from experiments.cell_file import read_cells
-from experiments.label_rows import OURS, PARTS, Condition, Scores, read_scores
+from experiments.label_rows import OURS, PARTS, SURE, Condition, Scores, read_scores
 from experiments.paper_page import paper_text
 from experiments.planted_cases import is_planted
 from experiments.stale import counts, stale_parts
@@ -24,7 +24,6 @@ from graphham.evaluate.tables import Column, Spread, Table
 from graphham.system.atomic import write_bytes
 
 MOST_LINES = 200
-_SURE = 10  # draws from which on a p-value is shown
 _STALE = "graphham reproduce stale"
 # The one line that the code changes, and not the cells.
 _VERSIONS = "Of the version of the code this page was written with:"
@@ -150,7 +149,7 @@ def parts(scores: Scores) -> str:
     }
     if not found:
         return ""
-    sure = {key: one.p for key, one in found.items() if one.count >= _SURE}
+    sure = {key: one.p for key, one in found.items() if one.count >= SURE}
     adjusted = dict(zip(sure, holm(list(sure.values())), strict=True))
     shown = [c for c in conditions if any(condition == c for _, condition in found)]
     heads = {c: Column(f"c{i}", _case(c)) for i, c in enumerate(shown)}
@@ -166,7 +165,7 @@ def parts(scores: Scores) -> str:
         rows.append(row)
     note = (
         f"Change in points of accuracy when a part is taken away (draws on which that is better); "
-        f"p of the paired t-test after Holm where there are {_SURE} draws or more."
+        f"p of the paired t-test after Holm where there are {SURE} draws or more."
     )
     table = Table("", (Column("part", "without"), *heads.values()), tuple(rows))
     return f"{note}\n\n{table.markdown()}"

@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 
 from experiments.cell_file import read_cells
-from experiments.stored import OTHER, read_stored
+from experiments.planted_sizes import STANDINS
+from experiments.stored import OTHER, SHARED, is_fresh, read_shared, read_stored
 from experiments.studies import load_study, study_names, study_rank
 from experiments.versions import cell_version, is_current, study_version
+from graphham.datasets.catalog import CATALOG
 from graphham.evaluate.cells import Cell, CellStore, Record
 
 # Studies with a file of their own: the module that measures, and in it what does the work.
@@ -57,44 +59,106 @@ class Part:
 class Costs:
     """Seconds of finished cells, which say what others will take.
 
+    Seconds of the processor count before those of the clock, which a busy machine makes long.
+
     Args:
         records: Finished cells.
     """
 
     def __init__(self, records: Iterable[Record]) -> None:
-        self._seconds: dict[tuple[str, ...], list[float]] = {}
+        # By clock (last) and processor (first), then by what is alike.
+        self._alike: tuple[dict[tuple[str, ...], list[float]], ...] = ({}, {})
+        self._graphs: tuple[dict[tuple[str, str], dict[str, list[float]]], ...] = ({}, {})
         for record in records:
             spent = cost_of(record)
-            if spent is not None and "cell" in record:
-                for name in _likeness(record["cell"]):
-                    self._seconds.setdefault(name, []).append(spent)
+            if spent is None or "cell" not in record:
+                continue
+            cell = Cell.from_dict(record["cell"])
+            at = 0 if _has_processor(record) else 1
+            for name in (*_likeness(cell), (cell.kind, cell.graph)):
+                self._alike[at].setdefault(name, []).append(spent / cell.budget)
+            graphs = self._graphs[at].setdefault((cell.kind, _like(cell)), {})
+            graphs.setdefault(cell.graph, []).append(spent / cell.budget)
 
     def of(self, cell: Cell, record: Record | None = None) -> float:
-        """Return the likely seconds of a cell: its own last time, or the mean of those alike."""
+        """Return the likely seconds of a cell.
+
+        Its own last time, or the mean of those alike; on a graph that its method never saw, the
+        time on the one nearest in size by numbers of nodes and links.
+        """
         own = cost_of(record) if record is not None else None
-        if own is not None:
+        if record is not None and own is not None and _has_processor(record):
             return own
-        for name in _likeness(cell.to_dict()):
-            if name in self._seconds:
-                return float(np.mean(self._seconds[name]))
-        return 0.0
+        for at in (0, 1):
+            if at and own is not None:
+                return own
+            for name in _likeness(cell):
+                if name in self._alike[at]:
+                    return cell.budget * float(np.mean(self._alike[at][name]))
+            scaled = self._by_size(cell, self._graphs[at])
+            if scaled is not None:
+                return cell.budget * scaled
+        others = [v for at in (0, 1) for v in self._alike[at].get((cell.kind, cell.graph), [])]
+        return float(np.mean(others)) if others else 0.0
+
+    @staticmethod
+    def _by_size(
+        cell: Cell, graphs: Mapping[tuple[str, str], Mapping[str, list[float]]]
+    ) -> float | None:
+        """Return the seconds of the method on the graph nearest in size, by size."""
+        size = _size(cell.graph)
+        # Portraits and the like are fits too.
+        kinds = (cell.kind,) if cell.kind in ("classify", "links") else (cell.kind, "classify")
+        for kind in kinds:
+            found = graphs.get((kind, _like(cell)), {})
+            sizes = {graph: known for graph in found if (known := _size(graph))}
+            if size and sizes:
+                near = min(sizes, key=lambda graph: abs(np.log(size / sizes[graph])))
+                return float(np.mean(found[near]) * size / sizes[near])
+            if found:
+                return float(np.mean([np.mean(values) for values in found.values()]))
+        return None
 
 
 def cost_of(record: Record) -> float | None:
-    """Return the seconds a record says it took: of the processor where it knows them."""
+    """Return the seconds a record says it took: of the processor where it knows them.
+
+    A fit that another cell made is not counted again.
+    """
     cost = record.get("cost", {})
     for name in ("cpu_seconds", "search_seconds", "seconds"):
         if name in cost:
             times = int(record.get("cell", {}).get("settings", {}).get("seeds", 1))
-            return float(cost[name]) * times
+            spared = 0.0 if name == "cpu_seconds" else float(cost.get("shared_seconds", 0.0))
+            return max(0.0, float(cost[name]) - spared) * times
     if "cell" in record:
         return None
     return float(record.get("cpu_seconds") or record.get("cpu") or 0.0)
 
 
-def _likeness(cell: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    kind, graph, method = cell["kind"], cell["graph"], cell["method"]
-    return [(kind, graph, cell["protocol"], method), (kind, graph, method), (kind, method), (kind,)]
+def _has_processor(record: Record) -> bool:
+    return "cpu_seconds" in record.get("cost", {})
+
+
+def _likeness(cell: Cell) -> list[tuple[str, ...]]:
+    kind, graph, method = cell.kind, cell.graph, _like(cell)
+    return [(kind, graph, cell.protocol, method), (kind, graph, method)]
+
+
+def _like(cell: Cell) -> str:
+    """Return the method a cell costs as much as: ours without a part takes as long as with it."""
+    if cell.settings.get("preset") == "paper":
+        return "graphham-paper"
+    return "graphham" if cell.method.startswith("graphham-no-") else cell.method
+
+
+def _size(graph: str) -> float:
+    """Return nodes and links of a dataset or a stand-in of one; 0 where nobody says."""
+    base, _, part = graph.partition("/")
+    if base in STANDINS:
+        nodes = STANDINS[base].nodes / int(part or 1)
+        return nodes * (1 + STANDINS[base].degree / 2)
+    return CATALOG[graph].nodes + CATALOG[graph].edges if graph in CATALOG else 0.0
 
 
 def stale_parts(root: str | Path, names: Sequence[str] = ()) -> list[Part]:
@@ -108,13 +172,16 @@ def stale_parts(root: str | Path, names: Sequence[str] = ()) -> list[Part]:
     stored = read_stored(root)
     for record in CellStore(root).records():
         stored[Cell.from_dict(record["cell"]).key] = record
-    costs = Costs(stored.values())
+    shared = read_shared(root)
+    costs = Costs([*stored.values(), *read_cells(root / f"{SHARED}.jsonl").values()])
     parts: list[Part] = []
     seen: set[str] = set()
     for name in sorted(study_names(), key=study_rank):
         cells = [cell for cell in load_study(name).cells if cell.key not in seen]
         seen |= {cell.key for cell in cells}
-        parts += _study_parts(name, cells, stored, costs)
+        # What another file holds is renewed there, unless it is of today here.
+        mine = [c for c in cells if c.key not in shared or is_fresh(c, stored.get(c.key))]
+        parts += _study_parts(name, mine, stored, costs)
     left = [record for key, record in stored.items() if key not in seen]
     parts += _other_parts(left)
     for name, place in FILES.items():
@@ -187,7 +254,7 @@ def _study_parts(
     parts: dict[str, Part] = {}
     for cell in cells:
         record = stored.get(cell.key)
-        is_new = record is not None and is_current(record, cell_version(cell))
+        is_new = is_fresh(cell, record)
         command = f"graphham reproduce {name} --renew --methods {cell.method}"
         part = _tally(parts, Part(name, cell.method, command), record, is_new)
         if not is_new:

@@ -11,15 +11,19 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
+from experiments.cell_file import read_cells
+from experiments.few_labels import measure_cell
 from experiments.paper_sentences import gap_scores
 from experiments.studies import load_study, study_names, study_rank
+from experiments.versions import cell_version, is_current
 from graphham.errors import InputError
 from graphham.evaluate.cells import Cell, CellStore, Record, rounded
-from graphham.evaluate.hierarchy_scores import stability
 from graphham.system.atomic import write_bytes
 
 # Cells that no study names: other methods, seeds or settings someone asked for.
 OTHER = "other"
+# Studies with a file of their own whose cells are the tables' too: one fit serves both.
+SHARED = "few_labels"
 _DIGITS = 5
 _KEPT = (
     "cell",
@@ -27,7 +31,6 @@ _KEPT = (
     "reason",
     "metrics",
     "hierarchy",
-    "stability",
     "gaps",
     "validation",
     "chosen",
@@ -72,11 +75,35 @@ def read_stored(root: str | Path, names: Iterable[str] | None = None) -> dict[st
     return found
 
 
+def read_shared(root: str | Path) -> dict[str, Record]:
+    """Return the cells of few and many labels that a table has too, by key."""
+    found = read_cells(Path(root) / f"{SHARED}.jsonl")
+    named = {cell.key for name in study_names() for cell in load_study(name).cells} if found else ()
+    return {key: found[key] for key in found if key in named}
+
+
+def read_known(root: str | Path) -> dict[str, Record]:
+    """Return every record a table may be made of: stored ones, and shared ones that these lack."""
+    return {**read_shared(root), **read_stored(root)}
+
+
+def is_fresh(cell: Cell, record: Record | None, shared: bool = False) -> bool:
+    """Tell whether a cell has a record of the present version of the code.
+
+    Args:
+        cell: What was measured.
+        record: Its record, if there is one.
+        shared: Whether the record is one of :func:`read_shared`.
+    """
+    measured = cell_version(cell, measure_cell) if shared else cell_version(cell)
+    return record is not None and is_current(record, measured)
+
+
 def gather(root: str | Path) -> tuple[int, list[Path]]:
     """Bring the finished cells of a results folder into its stored lines.
 
     A cell that was measured again replaces its old line; lines whose cells are not on this machine
-    stay.
+    stay, except old ones of cells that :func:`read_shared` has as well.
 
     Returns:
         The number of cells gathered, and the files written.
@@ -87,13 +114,19 @@ def gather(root: str | Path) -> tuple[int, list[Path]]:
     fresh = [_short(record) for record in store.records()]
     for record in fresh:
         known[Cell.from_dict(record["cell"]).key] = record
-    _add_stability(known, store)
     _add_gaps(known, store)
+    for key, record in read_shared(root).items():
+        cell = Cell.from_dict(record["cell"])
+        if key in known and not is_fresh(cell, known[key]):
+            del known[key]
     return len(fresh), write_stored(root, known)
 
 
 def write_stored(root: Path, records: dict[str, Record]) -> list[Path]:
-    """Write all records, each into the file of the first study that names its cell."""
+    """Write all records, each into the file of the first study that names its cell.
+
+    Files without a record any more are removed.
+    """
     homes: dict[str, str] = {}
     for name in sorted(study_names(), key=study_rank):
         for cell in load_study(name).cells:
@@ -108,6 +141,8 @@ def write_stored(root: Path, records: dict[str, Record]) -> list[Path]:
         root.mkdir(parents=True, exist_ok=True)
         write_bytes(path, "".join(found).encode())
         paths.append(path)
+    for name in {*study_names(), OTHER} - set(lines):
+        (root / f"{name}.jsonl").unlink(missing_ok=True)
     return paths
 
 
@@ -125,27 +160,6 @@ def _short(record: Record) -> Record:
         ]
     short: Record = rounded(kept, _DIGITS)
     return short
-
-
-def _add_stability(known: dict[str, Record], store: CellStore) -> None:
-    """Compare the groups of different seeds, where their arrays are on this machine."""
-    families: dict[str, list[str]] = {}
-    for key, record in known.items():
-        cell = record["cell"]
-        if cell["kind"] == "hierarchy" and record.get("status") == "done":
-            family = key.rsplit("/", 1)[0] + json.dumps(cell["settings"], sort_keys=True)
-            families.setdefault(family, []).append(key)
-    for keys in families.values():
-        # Seeds of planted graphs are different graphs; their groups cannot be compared.
-        if any("truth_nmi_1" in known[key]["metrics"] for key in keys):
-            continue
-        arrays = [store.read_arrays(Cell.from_dict(known[key]["cell"])) for key in keys]
-        if len(arrays) < 2 or not all(arrays):
-            continue
-        names = [name for name in arrays[0] if name.startswith("level_")]
-        found = {name: stability([one[name] for one in arrays]) for name in names}
-        for key in keys:
-            known[key]["stability"] = rounded(found, _DIGITS)
 
 
 def _add_gaps(known: dict[str, Record], store: CellStore) -> None:

@@ -14,6 +14,7 @@ from graphham.config.presets import merge
 from graphham.errors import InputError
 from graphham.evaluate.cells import Cell
 from graphham.evaluate.splits import num_folds
+from graphham.methods.registry import method_class, method_rows
 
 FOLDER = Path(__file__).parent
 SETTINGS = "settings"
@@ -28,6 +29,7 @@ _BLOCK_KEYS = {
     "budget",
     "grid",
     "settings",
+    "published",  # true: each method with the settings of its paper, where they are not ours
     "quick",  # false: no part of the small version
 }
 
@@ -168,6 +170,8 @@ def _expand(
     cells = []
     for graph, seed, fold, method, point in order:
         settings = settings_for(known, kind, method, graph)
+        if block.get("published"):
+            settings = merge(settings, method_class(method).published)
         settings = merge(settings, variants.get(method, {}))
         settings = merge(settings, block.get("settings", {}))
         if point:
@@ -193,10 +197,9 @@ def _able(methods: Sequence[str], block: dict[str, Any]) -> list[str]:
 
     Settings of a block are those of the methods it names, and mean nothing to others.
     """
-    if block["kind"] not in ("classify", "links") or block.get("settings"):
+    is_own = block.get("settings") or block.get("published")
+    if block["kind"] not in ("classify", "links") or is_own:
         return [name for name in methods if name in block["methods"]]
-    from graphham.methods.registry import method_rows
-
     able = {name for name, _, tasks in method_rows() if block["kind"] in tasks}
     return [name for name in methods if name in able]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from experiments.label_rows import SURE
 from graphham.evaluate.cells import Record
 from graphham.evaluate.reporting import Groups, compare_groups, group_records
 from graphham.evaluate.significance import Comparison, holm
@@ -21,10 +22,7 @@ _LEVEL = 0.05
 
 
 def verdict_section(records: Mapping[str, Record]) -> str:
-    """Return what every part gains in every classified case.
-
-    Cells of the version with small networks beside its own are shown for the network alone too.
-    """
+    """Return what every part gains in every classified case."""
     groups = group_records(r for r in records.values() if r["cell"]["kind"] == "classify")
     cases = [
         (graph, protocol)
@@ -35,33 +33,19 @@ def verdict_section(records: Mapping[str, Record]) -> str:
         return ""
     intro = (
         "Accuracy with a part minus accuracy without it, on the same folds. `*`: p < 0.05 by the "
-        "paired test (corrected for overlapping training sets where they overlap); `**`: also "
-        "after Holm's adjustment for the number of cases in the column."
+        "paired test (corrected for overlapping training sets where they overlap) over at least "
+        f"{SURE} folds; `**`: also after Holm's adjustment for the number of cases in the column."
     )
-    shown = {"accuracy": ""}
-    if any(groups[*case, "graphham"].values("accuracy_alone") for case in cases):
-        intro += (
-            " With few labels the network also learns from what two of its second opinions expect, "
-            "so even by itself it owes something to them; the ablations owe them the same."
-        )
-        shown = {
-            "accuracy": "### The whole system, second opinions included",
-            "accuracy_alone": "### The network by itself, without second opinions",
-        }
-    parts = ["## Do the groups help? In one table", intro]
-    for metric, title in shown.items():
-        table, sentences = _table(groups, cases, metric)
-        parts += [text for text in (title, table.markdown().rstrip(), sentences) if text]
+    table, sentences = _table(groups, cases)
+    parts = ["## Do the groups help? In one table", intro, table.markdown().rstrip(), sentences]
     return "\n\n".join(parts) + "\n"
 
 
-def _table(groups: Groups, cases: list[tuple[str, str]], metric: str) -> tuple[Table, str]:
+def _table(groups: Groups, cases: list[tuple[str, str]]) -> tuple[Table, str]:
     found: dict[str, list[Comparison | None]] = {}
     for method in _PARTS:
-        # A rival has no second opinions, so its accuracy is its network's.
-        theirs = metric if method.startswith("graphham") else "accuracy"
         found[method] = [
-            compare_groups(groups[*case, "graphham"], groups[*case, method], metric, theirs)
+            compare_groups(groups[*case, "graphham"], groups[*case, method], "accuracy", SURE)
             if (*case, method) in groups
             else None
             for case in cases
@@ -75,7 +59,7 @@ def _table(groups: Groups, cases: list[tuple[str, str]], metric: str) -> tuple[T
         row: dict[str, object] = {"graph": graph, "protocol": protocol}
         for method, (name, _) in _PARTS.items():
             row[name] = _shown(found[method][at], adjusted[method][at])
-        row["count"] = len(groups[graph, protocol, "graphham"].values(metric))
+        row["count"] = len(groups[graph, protocol, "graphham"].values("accuracy"))
         rows.append(row)
     columns = (
         *text_columns("graph", "protocol"),

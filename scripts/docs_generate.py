@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import docs_core
 import docs_presets
 import docs_readme
 import docs_scaling
@@ -17,7 +16,7 @@ import docs_settings
 
 def outputs() -> dict[Path, str]:
     """Return every generated file that is kept in git, with what it should hold."""
-    modules = (docs_settings, docs_presets, docs_core, docs_readme, docs_scaling)
+    modules = (docs_settings, docs_presets, docs_readme, docs_scaling)
     return {path: text for module in modules for path, text in module.outputs().items()}
 
 

@@ -1,4 +1,4 @@
-"""Read the stored cells of the core and the presets for the tables of the documentation."""
+"""Read the stored cells of the presets for the tables of the documentation."""
 
 from __future__ import annotations
 
@@ -55,12 +55,6 @@ def _stored(study: str, folder: Path) -> dict[str, Any]:
 def values(cells: Sequence[Metrics], name: str) -> npt.NDArray[np.float64]:
     """Return one number of every cell."""
     return np.array([cell[name] for cell in cells], dtype=np.float64)
-
-
-def mean_sd(cells: Sequence[Metrics], name: str, digits: int = 3) -> str:
-    """Return mean and standard deviation over the cells (divided by n - 1)."""
-    found = values(cells, name)
-    return f"{found.mean():.{digits}f} ± {found.std(ddof=1):.{digits}f}"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

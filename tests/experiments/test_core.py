@@ -1,28 +1,13 @@
-"""The cells of the core: what they measure, and that they are the stored ones."""
-
-from pathlib import Path
+"""The cells of the presets' differences: what they measure."""
 
 import numpy as np
 import pytest
 
 from experiments import core
 from experiments.core import measure_core
-from experiments.stored import read_stored
-from experiments.studies import load_study
 from graphham.errors import InputError
 from graphham.evaluate.cells import Cell
 from graphham.graph.planted import planted_hierarchy
-
-RESULTS = Path(__file__).resolve().parents[2] / "experiments" / "results"
-
-
-def test_seeding_gives_the_stored_numbers() -> None:
-    """No training in it, so it moves only if inputs, seeding or the score moved."""
-    cell = next(c for c in load_study("core").cells if c.protocol == "seeding")
-    stored = read_stored(RESULTS, ["core"])[cell.key]
-    record = measure_core(cell)
-    assert record["metrics"] == pytest.approx(stored["metrics"], abs=0.02)
-    assert "cost" not in record
 
 
 def test_links_are_ranked_among_non_neighbours_of_the_source() -> None:

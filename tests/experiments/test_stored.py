@@ -5,8 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from experiments.stored import OTHER, commits, gather, read_stored
+from experiments.stored import (
+    OTHER,
+    commits,
+    gather,
+    read_known,
+    read_shared,
+    read_stored,
+    write_stored,
+)
 from experiments.studies import load_study, study_names
+from experiments.versions import cell_version
 from graphham.errors import InputError
 from graphham.evaluate.cells import Cell, CellStore
 
@@ -37,6 +46,33 @@ def test_a_new_measurement_takes_the_place_of_the_old(tmp_path: Path) -> None:
     assert [r["metrics"] for r in read_stored(tmp_path).values()] == [{"nodes": 2}]
 
 
+def test_few_labels_serve_tables_that_lack_their_cells(tmp_path: Path) -> None:
+    """One fit is enough: a cell of both files is read where it is, or where it is of today."""
+    cells = [Cell("classify", "cora", "folds", "sgc", fold=fold) for fold in range(3)]
+    cells.append(Cell("classify", "cora", "few5", "sgc"))  # no table's
+    lines = [
+        {"cell": cell.to_dict(), "status": "done", "metrics": {"accuracy": 0.5}} for cell in cells
+    ]
+    (tmp_path / "few_labels.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    assert set(read_shared(tmp_path)) == {cell.key for cell in cells[:3]}
+    own = [
+        {"cell": cell.to_dict(), "status": "done", "metrics": {"accuracy": 0.9}, "versions": code}
+        for cell, code in zip(cells, ({"code": cell_version(cells[0])}, {}), strict=False)
+    ]
+    write_stored(tmp_path, {Cell.from_dict(r["cell"]).key: r for r in own})
+    gather(tmp_path)
+    found = read_known(tmp_path)
+    assert [found[cell.key]["metrics"]["accuracy"] for cell in cells[:3]] == [0.9, 0.5, 0.5]
+    assert set(read_stored(tmp_path)) == {cells[0].key}
+
+
+def test_files_without_cells_are_removed(tmp_path: Path) -> None:
+    cell = Cell("facts", "cora", "counts", "data")
+    write_stored(tmp_path, {cell.key: {"cell": cell.to_dict()}})
+    write_stored(tmp_path, {})
+    assert not list(tmp_path.iterdir())
+
+
 def test_damaged_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "table1.jsonl").write_text('{"cell": 1}\n')
     with pytest.raises(InputError, match=r"table1\.jsonl"):
@@ -57,4 +93,4 @@ def test_the_stored_cells_are_sorted_and_each_stands_once() -> None:
         seen |= set(keys)
         if name != OTHER:
             assert set(keys) <= {cell.key for cell in load_study(name).cells}
-    assert len(seen) > 2700
+    assert len(seen) > 800

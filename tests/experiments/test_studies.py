@@ -5,13 +5,13 @@ import pytest
 from experiments.hierarchy_peers import PEERS
 from experiments.studies import load_study, settings_for, study_names, study_variants
 from graphham.errors import InputError
-from graphham.methods.registry import method_names
+from graphham.methods.registry import method_class, method_names
 
 
 def test_every_study_names_known_methods_and_can_be_quick() -> None:
     names = study_names()
     paper = {f"table{n}" for n in (1, 2, 3, 4)} | {f"figure{n}" for n in (3, 4, 5, 6)}
-    assert paper | {"groups", "hierarchy", "core", "presets"} <= set(names)
+    assert paper | {"large", "presets"} == set(names)
     known = {*method_names(), *PEERS, "data"}
     for name in names:
         whole, quick = load_study(name), load_study(name, quick=True)
@@ -20,10 +20,10 @@ def test_every_study_names_known_methods_and_can_be_quick() -> None:
         assert 0 < len(quick.cells) <= len(whole.cells)
 
 
-def test_table2_holds_three_seeds_of_five_folds_and_shares_cells_with_table4() -> None:
+def test_table2_holds_ten_splits_of_ours_and_shares_cells_with_table4() -> None:
     cells = load_study("table2", datasets=["cora"]).cells
     ours = [c for c in cells if c.method == "graphham" and c.protocol == "folds"]
-    assert {(c.seed, c.fold) for c in ours} == {(s, f) for s in range(3) for f in range(5)}
+    assert {(c.seed, c.fold) for c in ours} == {(s, f) for s in range(2) for f in range(5)}
     ablation = {c.key for c in load_study("table4", datasets=["cora"]).cells}
     assert {c.key for c in ours} <= ablation
 
@@ -34,7 +34,7 @@ def test_choices_narrow_a_study() -> None:
     links = load_study("table3", datasets=["cora"], methods=["logreg", "smoothed"]).cells
     assert {c.method for c in links} == {"smoothed"}
     with pytest.raises(InputError, match="no cells"):
-        load_study("hierarchy", methods=["gat"])
+        load_study("presets", methods=["gat"])
     with pytest.raises(InputError, match="debian"):
         load_study("table2", datasets=["debian"])
     with pytest.raises(InputError, match=r"reproduce large' measures youtube-planted, a planted"):
@@ -45,7 +45,6 @@ def test_choices_narrow_a_study() -> None:
         load_study("table9")
     grid = load_study("figure5").cells
     assert {"groups": [12, 5]} in [dict(c.settings) for c in grid]
-    assert len([c for c in grid if c.method == "graphham"]) == 45
 
 
 def test_the_paper_preset_has_blocks_of_its_own() -> None:
@@ -56,6 +55,19 @@ def test_the_paper_preset_has_blocks_of_its_own() -> None:
     portraits = load_study("figure6", methods=["graphham-paper"]).cells
     assert {(c.method, c.settings["preset"]) for c in portraits} == {("graphham-paper", "paper")}
     assert not [c for c in load_study("figure5", quick=True).cells if c.method != "graphham"]
+
+
+def test_rivals_have_the_settings_of_their_papers_beside_ours() -> None:
+    cells = [c for c in load_study("table2").cells if c.method == "gat" and c.protocol == "folds"]
+    published = dict(method_class("gat").published)
+    for graph in ("cora", "citeseer", "pubmed", "facebook"):
+        found = {
+            s: [c for c in cells if c.graph == graph and bool(c.settings) == s] for s in (0, 1)
+        }
+        assert all(dict(c.settings) == published for c in found[1])
+        assert [(c.seed, c.fold) for c in found[1]] == [(c.seed, c.fold) for c in found[0]]
+    # Only methods that a block names have settings of their paper.
+    assert not [c for c in load_study("table2", methods=["sgc"]).cells if c.settings]
 
 
 def test_settings_of_one_graph_go_on_top() -> None:

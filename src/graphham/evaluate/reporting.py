@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,10 +22,6 @@ TITLES = {
     "mrr": "MRR",
     "scaled_mrr": "scaled MRR",
     "hits_1": "hits@1",
-    # Of cells that GraphHAM left when small networks and a learned link score stood beside it.
-    "accuracy_alone": "accuracy, network alone",
-    "auc_alone": "AUC, vectors alone",
-    "mrr_alone": "MRR, vectors alone",
 }
 # How a paired test is shown, beside the change it is about.
 PAIRED_TEST = (
@@ -100,28 +97,27 @@ def row_name(cell: Mapping[str, Any]) -> str:
     return f"{cell['method']} ({preset})" if preset else str(cell["method"])
 
 
-def compare_groups(
-    first: Group, second: Group, metric: str, theirs: str | None = None
-) -> Comparison | None:
+def compare_groups(first: Group, second: Group, metric: str, fewest: int = 2) -> Comparison | None:
     """Compare two methods on the folds both have.
 
     Args:
         first: Cells of one method.
         second: Cells of the other.
         metric: What is compared.
-        theirs: The second method's metric, where it is another.
+        fewest: Folds from which on the difference is tested; below, it is only told.
     """
-    a, b = first.values(metric), second.values(theirs or metric)
+    a, b = first.values(metric), second.values(metric)
     common = sorted(a.keys() & b.keys())
     if not common:
         return None
-    return compare(
+    found = compare(
         [a[fold] for fold in common], [b[fold] for fold in common], first.test_to_train()
     )
+    return found if found.count >= fewest else replace(found, p_plain=None, p_corrected=None)
 
 
 def comparison_tables(
-    records: Iterable[Record], kind: str, reference: str | None = None
+    records: Iterable[Record], kind: str, reference: str | None = None, fewest: int = 2
 ) -> list[Table]:
     """Return one table per graph and protocol: every method, and how it differs from one of them.
 
@@ -129,16 +125,18 @@ def comparison_tables(
         records: Cells of kind ``classify`` or ``links``.
         kind: Which of the two.
         reference: Method to test against; the first one when not given or not there.
+        fewest: Splits two methods must share for their difference to be tested.
     """
     groups = group_records(records)
     pairs = list(dict.fromkeys((graph, protocol) for graph, protocol, _ in groups))
     return [
-        _comparison_table(groups, graph, protocol, kind, reference) for graph, protocol in pairs
+        _comparison_table(groups, graph, protocol, kind, reference, fewest)
+        for graph, protocol in pairs
     ]
 
 
 def _comparison_table(
-    groups: Groups, graph: str, protocol: str, kind: str, reference: str | None
+    groups: Groups, graph: str, protocol: str, kind: str, reference: str | None, fewest: int
 ) -> Table:
     mine = {m: group for (g, p, m), group in groups.items() if (g, p) == (graph, protocol)}
     base = reference if reference in mine else next(iter(mine))
@@ -153,7 +151,7 @@ def _comparison_table(
         Column("seconds", "s / fit", "seconds"),
     )
     rivals = [m for m in mine if m != base]
-    found = {m: compare_groups(mine[m], mine[base], main) for m in rivals}
+    found = {m: compare_groups(mine[m], mine[base], main, fewest=fewest) for m in rivals}
     adjusted = dict(
         zip(rivals, holm([None if c is None else c.p for c in found.values()]), strict=True)
     )
@@ -209,12 +207,6 @@ def _notes(mine: Mapping[str, Group], protocol: str, kind: str, base: str) -> li
                 f"queries."
             )
     for method, group in mine.items():
-        alone = group.spread("accuracy_alone")
-        if alone is not None:
-            notes.append(
-                f"{method} without its second opinions: accuracy {alone.mean:.3f} ± "
-                f"{alone.deviation:.3f} on the same fits."
-            )
         if group.reason:
             notes.append(f"{method}: {group.reason}.")
     return notes
@@ -222,7 +214,7 @@ def _notes(mine: Mapping[str, Group], protocol: str, kind: str, base: str) -> li
 
 def link_detail_table(records: Iterable[Record]) -> Table:
     """Return the further link metrics: per-query AUC, scaled MRR with its scale, hits."""
-    names = ("auc_query", "scaled_mrr", "hits_1", "auc_alone", "mrr_alone")
+    names = ("auc_query", "scaled_mrr", "hits_1")
     rows = []
     for (graph, protocol, method), group in group_records(records).items():
         if len(group):
@@ -236,19 +228,13 @@ def link_detail_table(records: Iterable[Record]) -> Table:
                     "scale": first["metrics"]["scale"],
                 }
             )
-    used = [name for name in names if any(row[name] is not None for row in rows)]
     columns = (
         *text_columns("graph", "negatives", "method"),
-        *(Column(name, TITLES[name], "score") for name in used),
+        *(Column(name, TITLES[name], "score") for name in names),
         Column("scale", "scale", "count"),
     )
-    notes = ["Scaled MRR counts rank r as 1 / ceil(r / scale)."]
-    if "auc_alone" in used:
-        notes.append(
-            "Vectors alone: the same fit scored by the first layer's cosine, without the weights "
-            "that the validation links taught."
-        )
-    return Table("Further link metrics", columns, tuple(rows), tuple(notes), "metrics")
+    notes = ("Scaled MRR counts rank r as 1 / ceil(r / scale).",)
+    return Table("Further link metrics", columns, tuple(rows), notes, "metrics")
 
 
 def hierarchy_table(records: Iterable[Record], part: str, title: str) -> Table:
