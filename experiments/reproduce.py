@@ -62,7 +62,8 @@ def reproduce(
     """
     wanted = study_names() if "all" in names else list(dict.fromkeys(names))
     _check_methods(methods, wanted)
-    studies = []
+    studies: list[Study] = []
+    refusal: InputError | None = None
     for name in wanted:
         try:
             studies.append(
@@ -75,12 +76,12 @@ def reproduce(
                     quick=quick,
                 )
             )
-        except InputError:
+        except InputError as error:
             # With "all", a study without the graphs asked for has nothing to do.
-            if len(wanted) == 1:
-                raise
+            refusal = refusal or error
     if not studies:
-        raise InputError(f"no study has a graph among {', '.join(datasets or ())}")
+        assert refusal is not None
+        raise refusal
     store = CellStore(out)
     cells = [cell for study in studies for cell in study.cells]
     screen.say(

@@ -133,13 +133,22 @@ def _refusal(study: str, graph: str, named: set[str]) -> str:
     has = f"{study} measures {', '.join(sorted(named))}"
     if f"{graph}-planted" in STANDINS:
         return (
-            f"{has}; {graph} takes hours a cell and is not measured here: 'graphham reproduce "
-            f"large' measures {graph}-planted, a planted stand-in of its size, and 'graphham "
-            f"evaluate classify {graph}' the graph itself once 'graphham data get {graph}' has it"
+            f"{has}; of {graph} there is the loader ('graphham data get {graph}' and 'graphham "
+            f"evaluate classify {graph}'), not the files, and a cell takes hours: 'graphham "
+            f"reproduce large' measures planted stand-ins under their own names, "
+            f"{' and '.join(_standins(graph))}"
         )
     if graph in CATALOG:
         return f"{has}; 'graphham evaluate classify {graph}' measures {graph}"
     return f"{has}, no graph {graph!r}; other graphs are measured by 'graphham evaluate'"
+
+
+def _standins(graph: str) -> list[str]:
+    """Return the stand-ins of a graph that are measured, the smallest first."""
+    blocks = _read(FOLDER / "large.toml")["block"]
+    names = {name for block in blocks for name in block["datasets"]}
+    mine = [name for name in names if name.partition("/")[0] == f"{graph}-planted"]
+    return sorted(mine, key=lambda name: -int(name.partition("/")[2] or 1))
 
 
 def settings_for(known: dict[str, Any], kind: str, method: str, graph: str) -> dict[str, Any]:

@@ -86,6 +86,8 @@ def test_bad_reproductions_are_one_sentence(graphham: Graphham) -> None:
     for arguments, reason in (
         (("table7",), "table7"),
         (("table2", "--datasets", "karate"), "karate"),
+        (("table2", "--datasets", "youtube"), "planted stand-ins under their own names"),
+        (("table2", "table3", "--datasets", "amazon"), "planted stand-ins under their own names"),
         (("table2", "--methods", "gatt"), "gat"),
         (("results",), "no finished cells"),
         (("results", "table2"), "alone"),
