@@ -22,8 +22,12 @@ def build(text: str) -> str:
 
 def section() -> list[str]:
     """Return the lines of the results section."""
+    from experiments.cell_file import read_cells
+    from experiments.first_screen import rank_sentences
     from experiments.results_page import headline
+    from experiments.unseen import read_unseen
 
+    unseen = read_unseen(read_cells(RESULTS / "few_labels.jsonl").values())
     rows = [
         [row["case"], f"{row['ours']:.3f}", f"{row['theirs']:.3f} ({row['best']})"]
         for row in headline(RESULTS)
@@ -36,6 +40,7 @@ def section() -> list[str]:
         "",
         *table(["case", "GraphHAM", "best other"], rows),
         "",
+        *([" ".join(rank_sentences(unseen)), ""] if unseen.places else []),
         "[RESULTS.md](RESULTS.md) asks and answers: is it accurate, are the groups real, do they "
         "help, can its reasons be trusted, what does it cost, and where does it lose. "
         "`graphham reproduce results` writes it from the stored cells.",

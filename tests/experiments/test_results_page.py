@@ -62,9 +62,16 @@ def test_the_page_answers_from_cells_and_admits_losses(tmp_path: Path) -> None:
         "## What does it cost?",
         "## Where does it lose?",
     ]
-    assert "highest mean on 0 of 1 columns" in text
+    assert "highest mean in 0 of 1 rows" in text
+    assert (
+        "highest in 0 of 1 cases; it loses most to gat, as published (Cora, 5 labels: +0.020)."
+        in text
+    )
+    assert "agree best of all with the true ones on 0 of 1 graphs" in text
     assert "0 of 53 stored cells" in text  # old ones, which name no version
-    assert next(line for line in lines if line.startswith("| gat, as pub")).count("0.725") == 1
+    heads, row = (next(ln for ln in lines if ln.startswith(f"| {w}")) for w in ("case", "Cora, 5"))
+    best = heads.split("|").index(" gat, as published ")
+    assert row.split("|")[best].strip() == "**0.725(2)**"
     assert "0.99" not in text  # settings of an experiment are no row
     part = next(line for line in lines if line.startswith("| groups"))
     assert "-15.0 (0/10), p " in part
