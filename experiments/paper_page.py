@@ -9,7 +9,12 @@ from typing import Any
 
 from experiments.label_rows import SURE
 from experiments.large import large_section
-from experiments.paper_sentences import collapse_sentence, gap_sentences, surface_sentences
+from experiments.paper_sentences import (
+    ablation_sentence,
+    collapse_sentence,
+    gap_sentences,
+    surface_sentences,
+)
 from experiments.paper_tables import (
     ABLATIONS,
     ablation_table,
@@ -103,23 +108,20 @@ def _section(name: str, records: list[Record], seen: set[str], pictures: str) ->
     study = load_study(name)
     seen.add(study.title)
     total = len(study.cells)
-    lines = [
+    blocks = [
         f"## {study.title}",
-        "",
         f"`graphham reproduce {name}`: {len(records)} of {total} cells finished.",
-        "",
-        "",
     ]
-    tables = study_tables(name, records)
     if name.startswith("figure"):
-        lines[-1:] = [*_pictures(name, records, pictures), ""]
+        blocks.append("\n".join(_pictures(name, records, pictures)))
     said = _sentences(name, records)
     earlier = earlier_note(records)
     if earlier:
         said = [f"**{earlier}**", *said]
     if said:
-        lines[-1:] = [*(f"- {line}" for line in said), "", ""]
-    return "\n".join(lines) + join_markdown(tables, seen)
+        blocks.append("\n".join(f"- {line}" for line in said))
+    blocks.append(join_markdown(study_tables(name, records), seen))
+    return "\n\n".join(blocks)
 
 
 def _sentences(name: str, records: list[Record]) -> list[str]:
@@ -132,8 +134,10 @@ def _sentences(name: str, records: list[Record]) -> list[str]:
         return gap_sentences(records)
     if name == "table3":
         return [_SCORERS]
-    collapsed = collapse_sentence(records) if name in ("table2", "table4") else ""
-    return [collapsed] if collapsed else []
+    found = [collapse_sentence(records)] if name in ("table2", "table4") else []
+    if name == "table4":
+        found.append(ablation_sentence(ablation_table(records).rows))
+    return [text for text in found if text]
 
 
 def _pictures(name: str, records: list[Record], folder: str) -> list[str]:

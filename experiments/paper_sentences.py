@@ -39,8 +39,13 @@ def gap_sentences(records: Iterable[Record]) -> list[str]:
     """Return one sentence per portrait about how far node and group attention differ."""
     lines = []
     for record in records:
-        scores = record.get("gaps")
+        scores, cell = record.get("gaps"), record["cell"]
         if not scores or "share_1" not in scores:
+            if record.get("status") == "done":
+                lines.append(
+                    f"{cell['graph']}, {row_name(cell)}: how far the two attentions differ was not "
+                    f"kept; 'graphham reproduce figure6 --renew' measures it again."
+                )
             continue
         shares = [(layer, scores[f"share_{layer}"]) for layer in (1, 2)]
         shown = " and ".join(
@@ -55,7 +60,6 @@ def gap_sentences(records: Iterable[Record]) -> list[str]:
             verdict = f"{claim}, holds in layer {agrees[0]} only"
         else:
             verdict = "the paper says the opposite, that many nodes differ much"
-        cell = record["cell"]
         lines.append(
             f"{cell['graph']}, {row_name(cell)}: the two attentions differ by {_BAR} or more at "
             f"{shown}; {verdict}."
@@ -145,6 +149,28 @@ def collapse_sentence(records: Iterable[Record]) -> str:
             if freed > here + 0.5
             else ", so L_reg alone does not explain it"
         )
+    return f"{text}."
+
+
+def ablation_sentence(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Return in how many cases taking a part of ours away costs accuracy, beside the paper's.
+
+    Args:
+        rows: Of Table 4.
+    """
+    ours = [r for r in rows if r["whole"] == "graphham" and r["metric"] == "accuracy"]
+    if not ours:
+        return ""
+    worse = sum(row["change"] < 0 for row in ours)
+    sure = sum(row["change"] < 0 and row["stars"] == "**" for row in ours)
+    printed = [row["paper"] for row in ours if row["paper"]]
+    text = (
+        f"Without a part graphham is less accurate in {worse} of {len(ours)} cases, for sure "
+        f"(**) in {sure}"
+    )
+    if printed:
+        lower = sum(value.startswith("−") for value in printed)
+        text += f"; the paper has it lower in {lower} of {len(printed)}"
     return f"{text}."
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from experiments.paper_figures import Surface
 from experiments.paper_sentences import (
+    ablation_sentence,
     collapse_sentence,
     gap_scores,
     gap_sentences,
@@ -50,6 +51,9 @@ def test_figure_6_is_held_against_the_paper(first: float, second: float, said: s
     (line,) = gap_sentences([{"cell": cell.to_dict(), "gaps": scores}, {"cell": cell.to_dict()}])
     assert said in line
     assert f"{float(first >= 0.05):.0%} in layer 1" in line
+    # A picture whose numbers were not kept says so.
+    (line,) = gap_sentences([{"cell": cell.to_dict(), "status": "done"}])
+    assert "was not kept" in line
 
 
 def test_figure_5_names_range_and_best_point() -> None:
@@ -66,3 +70,22 @@ def test_figure_5_names_range_and_best_point() -> None:
     assert "without any it is as good" in surface_sentences([free])[0]
     helped = Surface("g", *names, (0, 1), (0, 1), [[0.6, 0.6], [0.8, 0.5]])
     assert "as the paper says, must-links should weigh more" in surface_sentences([helped])[0]
+    twice = Surface("g", "K1", "K2", (8, 12), (3, 5), [[0.5, 0.6], [0.6, 0.8]], 2)
+    assert "Means of 2 folds" in surface_sentences([twice])[0]
+
+
+def test_table_4_is_counted_beside_the_paper() -> None:
+    def row(change: float, stars: str, paper: str | None, **more: str) -> dict[str, Any]:
+        held = {"whole": "graphham", "metric": "accuracy", "change": change}
+        return {**held, "stars": stars, "paper": paper, **more}
+
+    rows = [row(-0.02, "**", "−0.017*"), row(-0.01, "*", None), row(0.01, "**", "−0.010")]
+    rows += [
+        row(-0.5, "**", None, whole="graphham-paper"),
+        row(-0.5, "**", None, metric="macro-F1"),
+    ]
+    assert ablation_sentence(rows) == (
+        "Without a part graphham is less accurate in 2 of 3 cases, for sure (**) in 1; the paper "
+        "has it lower in 2 of 2."
+    )
+    assert ablation_sentence(rows[3:]) == ""
