@@ -186,7 +186,6 @@ class Network(nn.Module):
         self.layers: Any = nn.ModuleList(layers)
         self.pi = [torch.as_tensor(level, dtype=torch.float32) for level in groups.pi]
         self.classifier = nn.Linear(2 * DIM, classes)
-        self.odds = nn.Parameter(torch.zeros(sum(map(len, groups.tables)), classes))
 
     def states(self, x: Tensor, edges: Tensor, dropout: float = 0.0) -> list[Tensor]:
         """Return the states of both layers; the second is linear."""
@@ -196,7 +195,7 @@ class Network(nn.Module):
     def logits(self, states: list[Tensor], edges: Tensor, dropout: float = 0.0) -> Tensor:
         """Return (N, C) class scores, spread along links as personalised PageRank would."""
         joined = F.dropout(F.relu(torch.cat(states, 1)), dropout)
-        own = self.classifier(joined) + torch.cat(self.pi, 1) @ self.odds
+        own: Tensor = self.classifier(joined)
         j, i = edges
         degree = torch.zeros(len(own)).index_add(0, i, torch.ones(len(i)))
         spread: Tensor = own

@@ -57,6 +57,7 @@ def test_what_is_given_stays(facts):
         "model.residual": False,
         "model.init": "svd",
         "model.class_steps": 3,
+        "model.class_groups": False,
         "loss.context_weight": 0.0,
         "loss.teacher_weight": 0.0,
         "train.epochs": 7,
@@ -90,10 +91,17 @@ def test_the_task_and_the_labels_decide_the_defaults():
     assert (embed.train.weight_decay, classify.train.weight_decay) == (0.0, 5e-4)
     assert [c.model.init for c in (embed, classify, few)] == ["svd", "glorot", "svd"]
     assert [c.model.class_steps for c in (embed, classify, few, apart)] == [0, 0, 10, 0]
+    assert [c.model.class_groups for c in (classify, few, apart)] == [False, False, True]
     assert [c.loss.teacher_weight for c in (embed, classify, few, apart)] == [0, 0, 3, 3]
     assert [c.loss.context_weight for c in (embed, classify, few, apart)] == [1, 0.2, 1, 0.2]
     # What is not about neighbours is the same for few labels of either kind.
     assert apart.train == few.train
+
+
+@pytest.mark.parametrize(("labels", "weight"), [(2, 3), (5, 3), (20, 1), (80, 0.25)])
+def test_groups_say_less_of_classes_the_more_labels_there_are(labels, weight):
+    facts = GraphFacts(5000, 9000, num_classes=2, has_few_labels=True, labels_per_class=labels)
+    assert resolve(CLASSIFY, facts).loss.teacher_weight == weight
 
 
 def test_an_agreement_that_may_be_chance_is_trusted():

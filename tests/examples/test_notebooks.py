@@ -53,7 +53,7 @@ def test_a_notebook_runs(book: Path, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr[-2000:]
     # Of work: a busy machine takes its time.
-    assert float(done.stdout.rpartition("seconds of work:")[2]) < 60
+    assert float(done.stdout.rpartition("seconds of work:")[2]) < 90
     if book.stem == "your_own_csv":
         purity = re.search(r"cell 8: (\{.*\})", done.stdout)
         assert purity is not None

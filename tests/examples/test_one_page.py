@@ -85,10 +85,8 @@ def both(planted, made):
     _, words, _, _, _, groups = made
     torch.manual_seed(0)
     page = one_page.Network(words.shape[1], groups, CLASSES)
-    with torch.no_grad():
-        page.odds.normal_()
     given = {"task": "classify", "groups": GROUPS, "dim": 2 * one_page.DIM}
-    given["model.class_steps"] = one_page.SPREAD
+    given |= {"model.class_steps": one_page.SPREAD, "model.class_groups": False}
     config = plan_fit(planted.graph, make_config({"model.residual": False}, given)).config
     network = GraphHAMNet(network_settings(config), words.shape[1], CLASSES)
     with torch.no_grad():
@@ -98,7 +96,6 @@ def both(planted, made):
             network.layer(level).pair_score.copy_(layer.T)
             network.decoder(level).group_context.copy_(layer.R)
         network.classifier.load_state_dict(page.classifier.state_dict())
-        network.class_odds.copy_(page.odds)
     return page, network.eval()
 
 

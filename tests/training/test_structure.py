@@ -54,14 +54,17 @@ def test_levels_are_padded_with_one_group_and_cut_in_the_middle(found: Structure
 
 
 def test_a_fit_can_start_from_what_was_found(found: StructureSearch) -> None:
-    codes, parents = found.start((6, 2))
+    points = np.ones((len(found.structure.assignments[0]), 2), dtype=np.float32)
+    codes, parents = found.start((6, 2), points, 0)
     assert np.array_equal(parents[0][codes], found.structure.level(2))
-    codes, parents = found.start((6, 2, 1))
+    codes, parents = found.start((6, 2, 1), points, 0)
     assert [len(parent) for parent in parents] == [6, 2]
-    codes, parents = found.start((5, 2))  # on the way of joins
+    codes, parents = found.start((5, 2), points, 0)  # on the way of joins
     assert np.array_equal(codes, found.structure.level(5))
     assert np.array_equal(parents[0][codes], found.structure.level(2))
-    assert found.start((7, 2)) is None  # more than were found
+    codes, parents = found.start((7, 2), points, 0)  # more than were found
+    assert len(parents[0]) == 7
+    assert np.array_equal(parents[0][codes], found.structure.level(2))
 
 
 def test_a_random_graph_has_no_groups_and_the_fit_says_so() -> None:
@@ -69,7 +72,7 @@ def test_a_random_graph_has_no_groups_and_the_fit_says_so() -> None:
     search = search_structure(graph, make_config({}))
     assert search.found is False
     assert search.groups(2) == (1, 1)
-    assert search.start((1, 1)) is None
+    assert search.start((1, 1), np.ones((graph.num_nodes, 2), np.float32), 0) is None
     fitted = fit_graph(graph, make_config({"dim": 8, "train.epochs": 2}))
     assert fitted.result.group_counts == (1, 1)
     assert fitted.summary["structure"]["found"] is False

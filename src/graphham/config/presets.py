@@ -18,6 +18,7 @@ _PAPER: dict[str, Any] = {
         "residual": False,
         "class_activation": "identity",
         "class_steps": 0,
+        "class_groups": False,
         "membership_input": "state",
         "affinity": "dot",
         "straight_through": True,

@@ -36,6 +36,8 @@ _CHILDREN = 2.4
 _CLASS_CHILDREN = 4.0
 _MOST_TOP_GROUPS = 64
 _FEWEST_MEMBERS = 8
+# Labels a class that what the groups say of classes is worth.
+_TEACHER_LABELS = 20
 
 
 @dataclass(frozen=True)
@@ -149,11 +151,12 @@ def resolve(settings: RunConfig, facts: GraphFacts) -> ResolvedConfig:
         residual=settings.task == "classify" and (facts.own_features_help or rows),
         init=defaults.init,
         class_steps=defaults.class_steps,
+        class_groups=not facts.neighbors_agree,
     )
     _fill(
         values["loss"],
         context_weight=defaults.context_weight,
-        teacher_weight=defaults.teacher_weight,
+        teacher_weight=_teacher_weight(defaults, facts),
         context_table=_context_table(settings, facts, groups),
     )
     _fill(
@@ -296,6 +299,15 @@ def _fit_into_memory(train: TrainConfig, values: dict[str, Any], facts: GraphFac
     sizes = {size: needed(batch_size=size) for size in _BATCH_SIZES}
     enough = max(room, min(sizes.values()))
     values["train"]["batch_size"] = max(size for size, num in sizes.items() if num <= enough)
+
+
+def _teacher_weight(defaults: TaskDefaults, facts: GraphFacts) -> float:
+    """Return what the groups' word weighs beside the mean over labels: the less, the more labels.
+
+    It is worth a number of labels of its own, but not so much that the labels go unheard.
+    """
+    most = defaults.teacher_weight
+    return float(f"{min(most, _TEACHER_LABELS / max(facts.labels_per_class, 1e-9)):.2g}")
 
 
 def _context_table(settings: RunConfig, facts: GraphFacts, groups: tuple[int, ...]) -> str:

@@ -26,6 +26,7 @@ _AGREEMENT = 0.6
 # What runs did that were written before these settings existed.
 _BEFORE: dict[str, dict[str, Any]] = {
     "inputs": {"link_rows": False},
+    "model": {"class_groups": True},
     "train": {"settle": 0.0, "epoch_steps": 0},
 }
 
@@ -44,6 +45,7 @@ class GraphFacts:
         num_classes: Number of label values, 0 without labels.
         is_multi: Whether a node may carry several labels.
         has_few_labels: Whether labels to train on are so few that more has to come from elsewhere.
+        labels_per_class: Labels to train on, mean over the classes.
         agreement: Share of the links between labelled nodes that join equal labels; one where too
             few links tell.
         agreement_error: Standard error of that share.
@@ -65,6 +67,7 @@ class GraphFacts:
     num_classes: int = 0
     is_multi: bool = False
     has_few_labels: bool = False
+    labels_per_class: float = 0.0
     agreement: float = 1.0
     agreement_error: float = 0.0
     own_features_help: bool = False
@@ -90,6 +93,7 @@ class ResolvedModel(ModelConfig):
     """The network with nothing left open."""
 
     class_steps: int
+    class_groups: bool
     residual: bool
     init: Literal["svd", "glorot"]
 

@@ -68,6 +68,12 @@ class ModelConfig(_Section):
         "home each time; when absent 10 where fewer than a fifth of the nodes have labels to train "
         "on and neighbours mostly agree, else 0. Sampled steps train without",
     )
+    class_groups: bool | None = Field(
+        None,
+        description="the classifier reads memberships beside the states; when absent only where "
+        "neighbours often have other labels: where they agree, groups repeat less exactly what the "
+        "states say",
+    )
     self_edge: bool = Field(True, description="a node attends to itself too")
     residual: bool | None = Field(
         None,

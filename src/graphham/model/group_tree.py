@@ -33,12 +33,12 @@ def group_tree(points: Floats, groups: Sequence[int], key: Any) -> tuple[Codes, 
     _, codes = kmeans(points, groups[-1], derive_key(key, "top"))
     parents: list[Codes] = []
     for level in reversed(range(len(groups) - 1)):
-        codes, parent = _cut(points, codes, groups[level + 1], groups[level], key, level)
+        codes, parent = cut_groups(points, codes, groups[level + 1], groups[level], key, level)
         parents.insert(0, parent)
     return codes.astype(np.int64), parents
 
 
-def _cut(
+def cut_groups(
     points: Floats, codes: Codes, count: int, wanted: int, key: Any, level: int
 ) -> tuple[Codes, Codes]:
     """Cut ``count`` groups into ``wanted``; return the new groups and their parents."""

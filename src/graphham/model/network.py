@@ -152,7 +152,7 @@ class GraphHAMNet(nn.Module):
         self.group_centers: Tensor | None
         self.register_buffer("group_centers", torch.zeros(shape) if self.has_block_groups else None)
         self.classifier = nn.Linear(settings.dim, num_classes) if num_classes else None
-        told = num_classes > 0 and self.has_block_groups
+        told = num_classes > 0 and self.has_block_groups and settings.class_groups
         self.class_odds = (
             nn.Parameter(torch.zeros(sum(settings.groups), num_classes)) if told else None
         )

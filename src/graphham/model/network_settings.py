@@ -32,6 +32,7 @@ class NetworkSettings:
         mix: A relaxed z mixes context vectors or the groups' losses (A15).
         class_activation: What the classifier reads: the positive part of the states, or all.
         class_steps: Steps over which class logits are averaged along edges.
+        class_groups: Whether the classifier reads the block model's memberships.
     """
 
     groups: tuple[int, ...]
@@ -54,6 +55,7 @@ class NetworkSettings:
     mix: Literal["vector", "loss"] = "vector"
     class_activation: Literal["relu", "identity"] = "relu"
     class_steps: int = 0
+    class_groups: bool = True
 
     @property
     def layer_dims(self) -> tuple[int, ...]:

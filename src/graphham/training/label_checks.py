@@ -31,6 +31,7 @@ _WORTH = 0.02  # share of errors that links must spare beyond the standard error
 _MOST_ROWS = 200_000  # nodes; more columns than that nobody should keep
 _STEPS = 2  # as far as the two layers of the default look
 _FEWEST_LINKS = 30  # fewer say too little about a share
+_MOST_ASKED = 50_000  # labelled nodes whose links are counted
 _PENALTIES = (1e-3, 1e-2, 1e-1, 1.0, 10.0)  # of ridge regression; validation chooses
 
 
@@ -107,15 +108,17 @@ def link_agreement(graph: Graph, truth: Truth) -> tuple[float, float] | None:
     known = truth.training.clone()
     known[truth.validation] = True
     rows = torch.nonzero(known)[:, 0].numpy()
-    among = graph.adjacency()[rows][:, rows].tocoo()
-    if among.nnz < _FEWEST_LINKS:
+    rows = rows[:: max(1, len(rows) // _MOST_ASKED)]
+    links = graph.adjacency()[rows].tocoo()
+    among = known.numpy()[links.col]
+    count = int(among.sum())
+    if count < _FEWEST_LINKS:
         return None
-    targets = truth.targets[rows]
-    first, second = targets[among.row], targets[among.col]
+    first, second = truth.targets[rows[links.row[among]]], truth.targets[links.col[among]]
     same = (first * second).sum(1) > 0 if truth.is_multi else first == second
     share = float(same.double().mean())
     # A link between two nodes is stored both ways and counts once.
-    return share, (share * (1 - share) / max(among.nnz / 2, 1)) ** 0.5
+    return share, (share * (1 - share) / max(count / 2, 1)) ** 0.5
 
 
 def _errors(x: Tensor, truth: Truth) -> Tensor:

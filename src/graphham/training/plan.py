@@ -130,8 +130,10 @@ def graph_facts(
         measured["num_classes"] = len(graph.labels.classes)
         measured["has_few_labels"] = truth.is_few
         measured["is_multi"] = truth.is_multi
-        is_asked = truth.is_few or graph.features is None
-        agreement = link_agreement(graph, truth) if is_asked else None
+        marks = truth.targets[truth.training] if truth.is_multi else truth.training
+        measured["labels_per_class"] = float(marks.sum()) / max(measured["num_classes"], 1)
+        # The parts of a split graph may differ here too.
+        agreement = ranks.tell(link_agreement(graph, truth))
         if agreement is not None:
             measured["agreement"], measured["agreement_error"] = agreement
         if settings.model.residual is None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.metrics import adjusted_mutual_info_score
 
 from graphham.config.resolved import ResolvedConfig
 from graphham.graph.graph import Graph
 from graphham.model.block_model import BlockFit
 from graphham.model.group_map import GroupInputs, GroupMap, fit_from
-from graphham.model.group_tree import trees_above
+from graphham.model.group_tree import group_tree, trees_above
 from graphham.model.inputs import NodeInputs
+from graphham.model.spectral import leading_directions
 from graphham.parallel.ranks import ALONE, Ranks
 from graphham.sampling.keys import derive_key
 from graphham.training.structure import MANY_NODES, StructureSearch
@@ -23,6 +26,13 @@ Floats = npt.NDArray[np.float32]
 _MOST_JOINED = 512
 # Beyond so many nodes one start of each kind must do: the groups hardly depend on it any more.
 _FEW_STARTS_FROM = 50_000
+# Where the first starts disagree on a graph that no search looks at, so many more of each kind are
+# made: fits of small graphs are cheap.
+_SURE = 0.9  # least mean agreement (AMI) of the first starts
+_STARTS = 24
+_NODES_A_START = 100  # fewer on small graphs, where a fit is all overhead
+_DIRECTIONS = 32  # main directions of all their groups
+_TREES = 8  # cuts of them
 # How many times as many groups the finest fit of the teacher has, and the nodes each needs.
 _FINER = 4
 _FEWEST_MEMBERS = 8
@@ -100,11 +110,14 @@ def fit_run_groups(
     given = None
     is_many = config.task == "embed" and graph.num_nodes > MANY_NODES
     if search is not None and (config.groups_from == "graph" or is_many):
-        given = search.start(config.groups)
+        given = search.start(config.groups, seen.smooth, derive_key(key, "found"))
     if given is not None:
         codes, parents = given
         fits.append(seen.fit(codes, parents, **_ablation(config)))
     best = max(fits, key=lambda fit: fit.bound)
+    if given is None and _is_unsure(fits, graph, config, ranks):
+        best = _agreed(fits, seen, config, key)
+        fits.append(best)
     is_found = given is not None and best is fits[-1]
     if not is_found and graph.num_nodes <= _FEW_STARTS_FROM:
         better = _with_better_tree(best, seen, config)
@@ -119,12 +132,41 @@ def fit_run_groups(
     return FittedGroups(there, seen, fits, key)
 
 
+def _is_unsure(fits: list[BlockFit], graph: Graph, config: ResolvedConfig, ranks: Ranks) -> bool:
+    """Whether groups are the result, and starts that ought to give the same ones do not."""
+    if config.task != "embed" or config.groups[0] == 1 or graph.num_nodes > MANY_NODES:
+        return False
+    codes = [fit.memberships.argmax(1) for fit in fits]
+    pairs = itertools.combinations(codes, 2)
+    agreement = float(np.mean([adjusted_mutual_info_score(*pair) for pair in pairs] or [1.0]))
+    return bool(ranks.tell(agreement < _SURE))
+
+
+def _agreed(fits: list[BlockFit], seen: GroupInputs, config: ResolvedConfig, key: Any) -> BlockFit:
+    """Return the groups that many fits agree on, fitted once more.
+
+    Many fits are nearly as good and differ; the best of them is another one for every seed. Nodes
+    that are together in most of them are together in the main directions of all their groups.
+    """
+    ablation = _ablation(config)
+    starts = min(_STARTS, max(1, len(seen.own) // _NODES_A_START))
+    many = [*fits, *fit_from(seen, config.groups, derive_key(key, "many"), starts, **ablation)]
+    told = np.concatenate([np.sqrt(level) for fit in many for level in fit.levels()], axis=1)
+    told -= told.mean(0)
+    directions = leading_directions(
+        lambda x: told @ x, lambda x: told.T @ x, told.shape, _DIRECTIONS, derive_key(key, "main")
+    )
+    points = told @ directions
+    trees = [group_tree(points, config.groups, derive_key(key, "agreed", k)) for k in range(_TREES)]
+    agreed = [seen.fit(codes, parents, **ablation) for codes, parents in trees]
+    return max(agreed, key=lambda fit: fit.bound)
+
+
 def _with_better_tree(best: BlockFit, seen: GroupInputs, config: ResolvedConfig) -> BlockFit:
     """Return a fit with the tree above its finest groups joined anew.
 
     Mean field moves nodes, never a group to another parent: coarse groups would stay where k-means
-    cut them. Of that tree and two joined from the fitted groups the one is kept whose upper levels
-    say most of links and of features, each in units of the best one.
+    cut them. Of that tree and two joined from the fitted groups the best fit is kept.
     """
     ablation = _ablation(config)
     if len(config.groups) == 1 or config.groups[0] > _MOST_JOINED or not all(ablation.values()):
@@ -138,23 +180,7 @@ def _with_better_tree(best: BlockFit, seen: GroupInputs, config: ResolvedConfig)
         between = between + between.T
     trees = trees_above(codes, between, seen.own, config.groups)
     fits = [best, *(seen.fit(codes, tree, **ablation) for tree in trees)]
-    links = np.array([sum(fit.link_gain[1:]) for fit in fits])
-    features = np.array([_feature_gain(fit, seen.own) for fit in fits])
-    worth = links / max(links.max(), 1e-12) + features / max(features.max(), 1e-12)
-    return fits[int(worth.argmax())]
-
-
-def _feature_gain(fit: BlockFit, own: Floats) -> float:
-    """Return the nats that the upper levels' means save on features."""
-    gain = 0.0
-    for level in fit.levels()[1:]:
-        codes = level.argmax(1)
-        sizes = np.maximum(np.bincount(codes, minlength=level.shape[1]), 1)
-        sums = np.zeros((level.shape[1], own.shape[1]))
-        np.add.at(sums, codes, own)
-        inside = np.square(own - (sums / sizes[:, None])[codes]).mean(0)
-        gain += len(own) / 2 * float(np.log((own.var(0) + 1e-9) / (inside + 1e-9)).sum())
-    return gain
+    return max(fits, key=lambda fit: fit.bound)
 
 
 def _ablation(config: ResolvedConfig) -> dict[str, bool]:

@@ -14,16 +14,18 @@ from graphham.graph.graph import Graph
 from graphham.graph.undirected import undirected
 from graphham.model.group_count import Structure, find_structure
 from graphham.model.group_map import main_parts, smoothed, unit_rows
+from graphham.model.group_tree import cut_groups
 from graphham.model.inputs import fit_inputs
 from graphham.parallel.graph_access import graph_access
 
 Codes = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float32]
 # Beyond so many nodes or stored links the search would cost more than the fit.
 _MOST_NODES = 400_000
 _MOST_LINKS = 20_000_000
 # Beyond so many nodes k-means no longer finds fine groups, and what a search found is a start even
-# where the number is given. Below, the search would double a short fit.
-MANY_NODES = 80_000
+# where the number is given. Below, many fits are made instead where a few disagree.
+MANY_NODES = 5_000
 _CURVE_POINTS = 40
 _LEAST_UPPER = 3  # groups from which on an upper level is shown as it was found
 _MOST_SHOWN = 64  # finest groups up to which they are
@@ -71,26 +73,37 @@ class StructureSearch:
         is_tree = len(found) > 1 and found[1] >= _LEAST_UPPER and found[0] <= _MOST_SHOWN
         return found[:2] if is_tree else self.structure.displayed
 
-    def start(self, groups: tuple[int, ...]) -> tuple[Codes, list[Codes]] | None:
-        """Return finest groups and parents to start a fit of those sizes from, if it has them.
+    def start(
+        self, groups: tuple[int, ...], points: Floats, key: Any
+    ) -> tuple[Codes, list[Codes]] | None:
+        """Return finest groups and parents to start a fit of those sizes from, if any were found.
 
-        Fewer groups than were found lie on the way of joins; more are nowhere on it.
+        Fewer groups than were found lie on the way of joins; more are cut from those.
+
+        Args:
+            groups: Groups per level, fine to coarse.
+            points: ``(num_nodes, d)`` where nodes lie, to cut groups by.
+            key: Decides every random choice.
         """
-        if self.structure is None or not self.structure.found:
+        found = self.structure
+        if found is None or not found.found:
             return None
-        if groups[0] > self.structure.groups[0]:
-            return None
-        n = len(self.structure.assignments[0])
-        levels = [
-            np.zeros(n, dtype=np.int64) if count == 1 else self.structure.level(count)
-            for count in groups
-        ]
+        most = found.groups[0]
+        levels: list[Codes] = []
+        cut, known = found.level(most).astype(np.int64), most
+        for level in reversed(range(len(groups))):
+            count = groups[level]
+            if count > most:
+                cut, _ = cut_groups(points, cut, known, count, key, level)
+                known = count
+            shown = cut if count > most else found.level(count).astype(np.int64)
+            levels.insert(0, shown)
         parents: list[Codes] = []
         for low, high, count in zip(levels[:-1], levels[1:], groups[:-1], strict=True):
             parent = np.zeros(count, dtype=np.int64)
             parent[low] = high
             parents.append(parent)
-        return np.asarray(levels[0], dtype=np.int64), parents
+        return levels[0], parents
 
     def sentence(self) -> str:
         """Say in one sentence whether there are groups."""
