@@ -260,18 +260,8 @@ class GraphHAMNet(nn.Module):
         self.group_centers.copy_(F.normalize(means - middle, dim=1, eps=_SAME_PLACE))
 
     def with_groups(self, last: Tensor, finest: Tensor) -> Tensor:
-        """Return unit vectors of the last layer that carry their nodes' groups.
-
-        What a node hears and where its groups are have the same weight. The first layer stays as
-        it is: contexts were trained on links that the groups have seen, and links are scored by it.
-
-        Args:
-            last: ``(nodes, layer_dims[-1])`` unit vectors.
-            finest: ``(nodes, K_1)`` finest memberships.
-        """
-        if self.group_centers is None:
-            return last
-        return F.normalize(last + finest @ self.group_centers, dim=1)
+        """Return unit vectors of the last layer that carry their nodes' groups."""
+        return toward_groups(last, finest, self.group_centers)
 
     def embedding(self, output: Output) -> Tensor:
         """Return ``(num_targets, dim)``: the layers' unit vectors side by side, with the groups."""
@@ -335,6 +325,20 @@ class GraphHAMNet(nn.Module):
 
     def _dropped(self, x: Any, generator: Source) -> Tensor:
         return kernels.dropout(x, self.settings.dropout, generator)
+
+
+def toward_groups(last: Tensor, finest: Tensor, centers: Tensor | None) -> Tensor:
+    """Return unit vectors of the last layer, moved towards the places of their nodes' groups.
+
+    What a node hears and where its groups are have the same weight. The first layer stays as it
+    is: contexts were trained on links that the groups have seen, and links are scored by it.
+
+    Args:
+        last: ``(nodes, layer_dims[-1])`` unit vectors.
+        finest: ``(nodes, K_1)`` finest memberships.
+        centers: ``(K_1, layer_dims[-1])`` unit vectors, or ``None`` where groups have no place.
+    """
+    return last if centers is None else F.normalize(last + finest @ centers, dim=1)
 
 
 def activate(x: Tensor, name: str) -> Tensor:

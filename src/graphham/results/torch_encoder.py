@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from graphham.errors import InputError
 from graphham.graph.graph import build_graph
 from graphham.graph.ids import NodeIds
-from graphham.model.network import activate
+from graphham.model.network import activate, toward_groups
 
 if TYPE_CHECKING:
     from graphham.graph.graph import Graph
@@ -114,9 +114,7 @@ class EdgeNetwork(nn.Module):
         """
         states, _ = self.passes(h, edge_index, memberships)
         units = [F.normalize(state, dim=1) for state in states]
-        if self.group_centers is not None:
-            told = memberships[:, : self.groups[0]] @ self.group_centers
-            units[-1] = F.normalize(units[-1] + told, dim=1)
+        units[-1] = toward_groups(units[-1], memberships[:, : self.groups[0]], self.group_centers)
         return torch.cat(units, dim=1)
 
     def passes(
