@@ -13,7 +13,7 @@ from experiments.cell_file import read_cells
 from experiments.label_rows import FEWEST, OURS, PARTS, SURE, Condition, Scores
 from experiments.planted_cases import is_planted
 from experiments.planted_labels import BARE
-from experiments.unseen import TASKS, Place, Unseen, is_unseen, standard_error
+from experiments.unseen import TASKS, Place, Unseen, standard_error
 from graphham.evaluate.cells import Record
 from graphham.evaluate.significance import Comparison, holm
 from graphham.evaluate.tables import Column, Table
@@ -64,7 +64,7 @@ def shown_cases(scores: Scores) -> list[Condition]:
         labels = int(few) if few.isdecimal() else 10_000 + (protocol == "links")
         return (is_planted(base), base, int(percent or 0), labels)
 
-    return sorted((c for c in scores.conditions() if not is_unseen(*c)), key=order)
+    return sorted(scores.conditions(), key=order)
 
 
 def leads(scores: Scores, condition: Condition) -> bool:

@@ -28,7 +28,7 @@ from experiments.label_rows import OURS, SURE, Condition, Scores, read_scores
 from experiments.paper_page import paper_text
 from experiments.stale import counts, stale_parts
 from experiments.stored import read_stored
-from experiments.unseen import is_unseen, read_unseen
+from experiments.unseen import read_unseen, seen
 from graphham.errors import InputError
 from graphham.evaluate.cells import Record
 from graphham.evaluate.tables import Column, Table
@@ -78,7 +78,7 @@ def results_text(root: str | Path, path: str | Path = "RESULTS.md") -> str:
     """
     root = Path(root)
     few = read_cells(root / "few_labels.jsonl").values()
-    scores, unseen = read_scores(few), read_unseen(few)
+    scores, unseen = read_scores(seen(few)), read_unseen(few)
     sections: list[tuple[str, Callable[[], str]]] = [
         ("On graphs nobody tuned it on", lambda: unseen_section(unseen)),
         ("Is it accurate?", lambda: accuracy(scores)),
@@ -301,8 +301,7 @@ def cost(root: Path) -> str:
     """Return processor seconds of small fits, and the phases of a large one."""
     made: list[str] = []
     few = read_cells(root / "few_labels.jsonl").values()
-    small_ones = (r for r in few if not is_unseen(r["cell"]["graph"], r["cell"]["protocol"]))
-    scores = read_scores(small_ones)
+    scores = read_scores(seen(few))
     if OURS in scores.seconds and shown_cases(scores):
         order = sorted(scores.seconds.items(), key=lambda item: item[1])
         told = ", ".join(f"{name} {seconds:.1f}" for name, seconds in order)
@@ -395,7 +394,7 @@ def _measure(condition: Condition) -> str:
 def headline(root: Path) -> Sequence[Mapping[str, Any]]:
     """Return the rows of the README's table: ours beside the best other method of each case."""
     rows: list[dict[str, Any]] = []
-    scores = read_scores(read_cells(root / "few_labels.jsonl").values())
+    scores = read_scores(seen(read_cells(root / "few_labels.jsonl").values()))
     for condition in scores.conditions():
         means = {
             method: float(np.mean(list(found[condition].values())))

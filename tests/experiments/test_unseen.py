@@ -37,14 +37,17 @@ def ranks(unseen: Unseen, graph: str = "amazon-photo", protocol: str = "folds") 
 
 
 def test_which_graphs_count() -> None:
-    assert is_unseen("amazon-photo", "folds")
-    assert is_unseen("wordnet", "links")
-    assert is_unseen("homophilous-bare", "folds")
-    assert is_unseen("interests", "folds")
-    for graph in ("cora", "citeseer", "partners", "copied-directed", "tree-unequal"):
-        assert not is_unseen(graph, "folds")
-    assert not is_unseen("amazon-photo+50", "folds")
-    assert not is_unseen("amazon-photo", "few5")
+    def counts(graph: str, protocol: str = "folds", seed: int = 0) -> bool:
+        return is_unseen({"graph": graph, "protocol": protocol, "seed": seed})
+
+    assert counts("amazon-photo")
+    assert counts("wordnet", "links")
+    for graph in ("homophilous-bare", "interests", "partners", "copied-directed", "tree-unequal"):
+        assert counts(graph, seed=20)
+        assert not counts(graph, seed=19)  # seeds that were looked at
+    for graph in ("cora", "citeseer", "amazon-photo+50"):
+        assert not counts(graph, seed=20)
+    assert not counts("amazon-photo", "few5")
 
 
 def test_mean_ranks_count_the_cases_a_method_has() -> None:
