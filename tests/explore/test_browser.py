@@ -1,6 +1,7 @@
 """Drive the pages in a real browser and compare what they show with the run's own tables."""
 
 import io
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pyarrow.csv as csv
 import pyarrow.parquet as pq
 import pytest
 
+from graphham import GraphHAM, load
 from graphham.explore import queries
 from graphham.explore.launch import RunningExplorer
 from graphham.explore.static_copy import export_static
@@ -50,6 +52,31 @@ def test_search_leads_to_the_node_and_its_numbers(tab: Tab, served: RunningExplo
     page.go_back()
     tab.settle()
     assert page.inner_text("#nodename") == "n219"
+    tab.check()
+
+
+def test_the_panel_says_what_explain_says(tab: Tab, served: RunningExplorer) -> None:
+    """Same node, same numbers: the pull of each neighbour, and how firm it is."""
+    model = load(served.explorer.view.run.path)
+    assert isinstance(model, GraphHAM)
+    served.explorer.prepare()
+    page, pulls = tab.open(served.address), 0
+    for row in np.argsort(-model.result_.between, kind="stable")[:5].tolist():
+        text = str(model.explain(model.ids_[row]))
+        page.evaluate("id => (location.hash = 'node=id:' + id)", model.ids_[row])
+        page.wait_for_function(
+            "id => (document.getElementById('nodename') || {}).textContent === id",
+            arg=model.ids_[row],
+        )
+        tab.settle()
+        panel = page.inner_text("#panel")
+        firm = re.search(r"firmer than \d+% of all nodes", panel)
+        assert firm is not None
+        assert firm[0] in text
+        for pull in re.findall(r"pulls it there: (.+)$", panel, re.M):
+            assert f"pulled there by {pull}" in text
+            pulls += 1
+    assert pulls > 0
     tab.check()
 
 

@@ -65,6 +65,8 @@ def test_every_number_can_be_found_in_the_result(row: int, labels: str) -> None:
         if len(others):
             pull = layer.weight[rest][codes[others] == level.second_group].sum()
             assert level.second_weight == pytest.approx(pull / layer.weight[rest].sum())
+            named = sum(n.weight_share for n in level.pulled_by)
+            assert named == pytest.approx(level.second_weight)
     own = f"use::topic{result.groups[0][row]}x"
     assert found.features == [] or found.features[0].feature == own
     assert json.loads(json.dumps(found.to_dict(), allow_nan=False)) == found.to_dict()

@@ -207,9 +207,14 @@ class RunView:
 
     @cached_property
     def concentration_percentiles(self) -> list[float]:
-        """The 101 percentiles of the concentration, from the least to the largest."""
-        steps = np.linspace(0, 1, 101)
-        return [float(v) for v in np.quantile(self.result.concentration, steps)]
+        """The 101 percentiles of the concentration, from the least to the largest.
+
+        Each is the concentration of a node: those below the ``k``-th are fewer than ``k`` percent,
+        those below anything larger at least as many, so a page can tell the share to the percent.
+        """
+        ranked = np.sort(self.result.concentration)
+        places = (np.arange(101) * len(ranked) + 99) // 100 - 1
+        return [float(v) for v in ranked[np.maximum(places, 0)]]
 
     def concentrations(self, rows: npt.NDArray[Any]) -> list[float] | None:
         """Return the concentration of some rows; ``None`` where the method has none."""
