@@ -442,8 +442,8 @@ class FittedModel(ScikitConventions):
                 self._know(run.graph())
         if self._graph is None:
             raise InputError(
-                f"{what} needs the training graph, which the run does not hold; load it with "
-                f"graphham.load(path, graph)"
+                f"{what} needs the training graph, which the run does not hold; name it with "
+                f"--graph, or load the run with graphham.load(path, graph)"
             )
         return self._graph
 
