@@ -111,6 +111,18 @@ def test_the_text_uses_names_and_ids_of_the_user() -> None:
     assert f"predicted {found.prediction} ({found.confidence:.0%} sure)" in text
 
 
+def test_ids_that_begin_alike_can_be_told_apart() -> None:
+    ids = [f"graphham.results.module_{i:02d}" for i in range(60)]
+    result = make_result(60, ids=ids)
+    found = explain(result, make_graph(result), 7)
+    lines = str(found).split("\n")
+    for level in found.levels:
+        for n in level.neighbors:
+            assert any(line.startswith(f"      {n.id} ") for line in lines)
+    heads = [line.index("node att.") for line in lines if "node att." in line]
+    assert heads == [len(ids[0]) + 7] * len(found.levels)
+
+
 def test_hostile_text_stays_on_its_line() -> None:
     result = make_result(len(HOSTILE), ids=HOSTILE)
     graph = make_graph(result, titles=[h + "\x1b[31m" for h in HOSTILE])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -377,18 +377,26 @@ def _level_lines(level: LevelView) -> list[str]:
             f"{why.features:+.2f}, links {why.links:+.2f}, levels above {why.levels_above:+.2f}"
             + (f", spread over finer groups {why.spread:+.2f}" if why.spread else "")
         )
+        width = _width(n.id for n in why.neighbors)
         lines += [
-            f"      link to {_line(n.id, 18):<18} {n.contribution:+.2f}  {n.group_name}"
+            f"      link to {_line(n.id, width):<{width}} {n.contribution:+.2f}  {n.group_name}"
             for n in why.neighbors
         ]
     if level.neighbors:
-        lines.append("    listens to           node att.  group att.  weight")
+        width = _width(n.id for n in level.neighbors)
+        lines.append(f"    {'listens to':<{width + 3}}node att.  group att.  weight")
         lines += [
-            f"      {_line(n.id, 18):<18} {n.node_attention:9.3f} {n.group_attention:11.3f} "
-            f"{_percent(n.weight_share):>7}  {'itself' if n.is_self else n.group_name}"
+            f"      {_line(n.id, width):<{width}} {n.node_attention:9.3f} "
+            f"{n.group_attention:11.3f} {_percent(n.weight_share):>7}  "
+            f"{'itself' if n.is_self else n.group_name}"
             for n in level.neighbors
         ]
     return lines
+
+
+def _width(ids: Iterable[int | str]) -> int:
+    """Return how wide a column of ids is: enough to tell modules of one package apart."""
+    return max([18, *(len(_line(id, 48)) for id in ids)])
 
 
 def _percent(share: float) -> str:
