@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphham.graph.graph import Labels
-from graphham.report.palette import group_colors, label_colors
+from graphham.report.palette import group_colors, label_colors, telling_level
 from graphham.report.safe_text import SHORT, plot_text
 from graphham.results.projection import NodeMap, run_map
 from graphham.results.run_folder import Run
@@ -149,10 +149,10 @@ class RunView:
         if not self.num_levels or not self.label_names:
             return label_colors(self.label_names)
         known = self.label_codes >= 0
-        shape = (len(self.label_names), self.tree.group_counts[-1])
-        table = np.zeros(shape, dtype=np.int64)
-        np.add.at(table, (self.label_codes[known], self.result.groups[-1][known]), 1)
-        return label_colors(self.label_names, table, self.colors[-1])
+        top = telling_level(self.tree) - 1
+        table = np.zeros((len(self.label_names), self.tree.group_counts[top]), dtype=np.int64)
+        np.add.at(table, (self.label_codes[known], self.result.groups[top][known]), 1)
+        return label_colors(self.label_names, table, self.colors[top])
 
     @cached_property
     def label_codes(self) -> npt.NDArray[np.int32]:
