@@ -16,6 +16,7 @@ from graphham.explore import queries
 from graphham.explore.launch import RunningExplorer
 from graphham.explore.static_copy import export_static
 from graphham.report import write_report
+from graphham.report.maps import densest_spots
 from graphham.results.run_folder import Run
 from tests.explore.conftest import GROUP, PATIENCE, Tab, check_group_everywhere, members
 from tests.hostile import ATTACKS
@@ -441,6 +442,15 @@ def test_names_on_the_map_are_coarse_far_out_and_never_overlap(
     page.wait_for_function(f"{shown}.length > 0")
     assert page.get_attribute("#mapnames", "data-level") == "2"
     assert set(page.evaluate(shown)) <= {name[:34] for name in names[1]}
+    # A few nodes side by side are not where a group is: the spots are those of the report.
+    rng = np.random.default_rng(0)
+    xy = np.vstack([rng.normal((5, 5), 1.0, (57, 2)), np.full((5, 2), 0.0), [[-9, 12]]])
+    found = page.evaluate(
+        """async ([x, y]) => (await import("./static/map_names.js")).densestSpots(
+        { points: { x, y, group1: x.map(() => 0) }, levels: [[{}]] }, 1)""",
+        xy.T.tolist(),
+    )
+    np.testing.assert_allclose(found[0], densest_spots(xy, np.zeros(63, dtype=int))[0], atol=1e-6)
     page.focus("#map")
     for _ in range(4):
         page.keyboard.press("+")
