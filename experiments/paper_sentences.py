@@ -134,15 +134,15 @@ def collapse_sentence(records: Iterable[Record]) -> str:
         return ""
     here, wanted = np.mean(used[PRINTED], axis=0)
     text = (
-        f"{PRINTED} as printed uses {here:.1f} of {wanted:.1f} upper groups (mean of "
-        f"{len(used[PRINTED])} fits)"
+        f"{PRINTED} as printed puts 1% of the nodes or more into {here:.1f} of {wanted:.1f} upper "
+        f"groups (mean of {len(used[PRINTED])} fits)"
     )
     if here >= 0.5 * wanted:
         return f"{text}."
     text += ": its upper level collapses"
     if _UNREGULATED in used:
         freed, _ = np.mean(used[_UNREGULATED], axis=0)
-        text += f"; without L_reg it uses {freed:.1f}"
+        text += f"; without L_reg into {freed:.1f}"
         text += (
             ", so L_reg drives it: a single upper group breaks no must-link, and those weigh ten "
             "times what cannot-links do"

@@ -61,7 +61,12 @@ def test_link_and_hierarchy_tables() -> None:
     links = record("gat", 0, 0, metrics={**metrics, "scale": 5}, protocol="links")
     row = link_detail_table([links]).rows[0]
     assert (row["negatives"], row["scale"], row["auc_query"]) == ("uniform", 5, Spread(0.91, 0.0))
-    held = record("graphham", 0, 0, hierarchy={"nesting": 1.0, "nmi_2": 0.5})
+    held = record("graphham", 0, 0, hierarchy={"nesting": 1.0, "nmi_2": 0.5, "used_share": 0.5})
     table = hierarchy_table([held, record("gat", 0, 0)], "hierarchy", "h")
     assert [r["method"] for r in table.rows] == ["graphham"]
     assert "ari_1" not in {c.key for c in table.columns}
+    # "In use" is a group that one node is shown in, everywhere; this is another number.
+    titles = {c.key: c.title for c in table.columns}
+    assert titles["used_share"] == "groups ≥ 1%"
+    assert not any("use" in title for title in titles.values())
+    assert "at least 1% of the nodes" in table.notes[0]

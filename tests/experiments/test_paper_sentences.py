@@ -26,9 +26,9 @@ def fits(method: str, used: int, **settings: Any) -> dict[str, Any]:
 def test_a_collapse_is_named_with_its_reason() -> None:
     printed = [fits("graphham-paper", 1), fits("graphham-paper", 2), fits("graphham", 7)]
     text = collapse_sentence(printed)
-    assert "uses 1.5 of 7.0 upper groups (mean of 2 fits): its upper level collapses." in text
+    assert "into 1.5 of 7.0 upper groups (mean of 2 fits): its upper level collapses." in text
     free = fits("graphham-no-reg", 4, preset="paper")
-    assert "without L_reg it uses 4.0, so L_reg drives it" in collapse_sentence([*printed, free])
+    assert "without L_reg into 4.0, so L_reg drives it" in collapse_sentence([*printed, free])
     same = fits("graphham-no-reg", 1, preset="paper")
     assert "L_reg alone does not explain it" in collapse_sentence([*printed, same])
     # Our own ablation is no reason for the paper's collapse.

@@ -1,6 +1,7 @@
 """Drive the pages in a real browser and compare what they show with the run's own tables."""
 
 import io
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,12 @@ import pyarrow.csv as csv
 import pyarrow.parquet as pq
 import pytest
 
+from graphham import GraphHAM, load
 from graphham.explore import queries
 from graphham.explore.launch import RunningExplorer
 from graphham.explore.static_copy import export_static
 from graphham.report import write_report
+from graphham.report.maps import densest_spots
 from graphham.results.run_folder import Run
 from tests.explore.conftest import GROUP, PATIENCE, Tab, check_group_everywhere, members
 from tests.hostile import ATTACKS
@@ -50,6 +53,31 @@ def test_search_leads_to_the_node_and_its_numbers(tab: Tab, served: RunningExplo
     page.go_back()
     tab.settle()
     assert page.inner_text("#nodename") == "n219"
+    tab.check()
+
+
+def test_the_panel_says_what_explain_says(tab: Tab, served: RunningExplorer) -> None:
+    """Same node, same numbers: the pull of each neighbour, and how firm it is."""
+    model = load(served.explorer.view.run.path)
+    assert isinstance(model, GraphHAM)
+    served.explorer.prepare()
+    page, pulls = tab.open(served.address), 0
+    for row in np.argsort(-model.result_.between, kind="stable")[:5].tolist():
+        text = str(model.explain(model.ids_[row]))
+        page.evaluate("id => (location.hash = 'node=id:' + id)", model.ids_[row])
+        page.wait_for_function(
+            "id => (document.getElementById('nodename') || {}).textContent === id",
+            arg=model.ids_[row],
+        )
+        tab.settle()
+        panel = page.inner_text("#panel")
+        firm = re.search(r"firmer than \d+% of all nodes", panel)
+        assert firm is not None
+        assert firm[0] in text
+        for pull in re.findall(r"pulls it there: (.+)$", panel, re.M):
+            assert f"pulled there by {pull}" in text
+            pulls += 1
+    assert pulls > 0
     tab.check()
 
 
@@ -414,6 +442,15 @@ def test_names_on_the_map_are_coarse_far_out_and_never_overlap(
     page.wait_for_function(f"{shown}.length > 0")
     assert page.get_attribute("#mapnames", "data-level") == "2"
     assert set(page.evaluate(shown)) <= {name[:34] for name in names[1]}
+    # A few nodes side by side are not where a group is: the spots are those of the report.
+    rng = np.random.default_rng(0)
+    xy = np.vstack([rng.normal((5, 5), 1.0, (57, 2)), np.full((5, 2), 0.0), [[-9, 12]]])
+    found = page.evaluate(
+        """async ([x, y]) => (await import("./static/map_names.js")).densestSpots(
+        { points: { x, y, group1: x.map(() => 0) }, levels: [[{}]] }, 1)""",
+        xy.T.tolist(),
+    )
+    np.testing.assert_allclose(found[0], densest_spots(xy, np.zeros(63, dtype=int))[0], atol=1e-6)
     page.focus("#map")
     for _ in range(4):
         page.keyboard.press("+")

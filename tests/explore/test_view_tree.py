@@ -9,6 +9,12 @@ def test_a_group_of_the_tree_is_selected_and_cleared(tab: Tab, served: RunningEx
     page.click(f"[data-group='{GROUP}']")
     tab.settle()
     check_group_everywhere(tab, run)
+    page.click("#tablebox tbody .link")
+    page.wait_for_selector("#nodename")
+    tab.settle()
+    page.click(f"[data-group='{GROUP}']")  # from one of its nodes back to the group
+    tab.settle()
+    check_group_everywhere(tab, run)
     page.keyboard.press("Escape")
     tab.settle()
     assert page.get_attribute("#map", "data-selected") == "0"

@@ -14,6 +14,19 @@ from graphham.errors import InputError
 from tests.io.edge_files import WHOLE, on_disk, pairs, read_both, refusal_or_graph
 
 
+def test_columns_of_many_files_that_are_not_read_are_named_once(tmp_path: Path) -> None:
+    files = [tmp_path / f"{i}.parquet" for i in range(3)]
+    for file in files:
+        pq.write_table(pa.table({"a": ["x"], "b": ["y"], "k": [1.5], "when": ["now"]}), file)
+    told = f"columns of {files[0]} and 2 more were not read: k, when; --weight names"
+    graph = on_disk(files, tmp_path / "scratch")
+    assert graph.report is not None
+    assert [note for note in graph.report.notes if told in note] == list(graph.report.notes)
+    weighed = on_disk(files[:1], tmp_path / "scratch", weight="k")
+    assert weighed.report is not None
+    assert weighed.report.notes == (f"columns of {files[0]} were not read: when",)
+
+
 def test_parquet_types(tmp_path: Path) -> None:
     text = pa.array(["x", "y", "x"]).dictionary_encode()
     pq.write_table(pa.table({"a": text, "b": ["y", "z", "z"]}), tmp_path / "t.parquet")

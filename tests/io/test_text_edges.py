@@ -79,6 +79,21 @@ def test_a_doubtful_header_is_remarked_on(tmp_path: Path) -> None:
     assert sure.report.notes == ()
 
 
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ('a b c"\n', "3 ('c\"'); for weights, put a header above them and name it with --weight"),
+        ("a,b,2,x\nb,c,3,y\n", "3 ('2'), 4 ('x'); for weights, put a header above them"),
+        ("source,target,n\na,b,2\nb,c,3\n", "n; --weight names a column of weights"),
+    ],
+)
+def test_columns_that_are_not_read_are_named(content: str, told: str, tmp_path: Path) -> None:
+    graph = read_both(put(tmp_path, "e.txt", content))
+    assert graph.report is not None
+    (note,) = graph.report.notes
+    assert f"columns of {tmp_path / 'e.txt'} were not read: {told}" in note
+
+
 def test_named_columns_and_weight(tmp_path: Path) -> None:
     file = put(tmp_path, "e.csv", "when,to,w,from\n1,b,0.5,a\n2,c,2,b\n3,a,1.5,b\n")
     graph = read_both(file, source="from", target="to", weight="w")

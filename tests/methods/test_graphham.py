@@ -80,6 +80,22 @@ def test_its_representation_shows_what_is_not_default():
     assert "array" in repr(GraphHAM(groups=np.array([4, 2])))
 
 
+def test_a_fit_is_told_in_one_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    model = small(epochs=1).fit(GRAPH)
+    found = " > ".join(str(len(np.unique(codes))) for codes in model.groups_)
+    said = f"<GraphHAM fitted to {GRAPH.name}: 180 nodes, groups {found}, vectors of 16, task embed"
+    assert repr(model) == f"{said}>"
+    model.save("mine")
+    assert repr(graphham.load("mine")) == f"{said}, run mine>"
+    shutil.make_archive("sent", "zip", "mine")
+    assert repr(graphham.load("sent.zip")) == f"{said}, run sent.zip>"
+    # A copy that is not fitted has all settings of the run: said, but not as a wall.
+    again = repr(clone(graphham.load("mine")))
+    assert again.startswith("GraphHAM(groups=(6, 2), dim=16, epochs=1, settings={'groups_from'")
+    assert len(again) < 300
+
+
 def test_everything_is_in_row_order_under_the_users_ids(fitted):
     assert fitted.ids_ == GRAPH.ids
     assert fitted.embedding_.shape == (180, 16)

@@ -3,7 +3,8 @@
 import numpy as np
 
 from graphham.report import RunView
-from graphham.report.palette import group_colors, label_colors, spread
+from graphham.report.palette import group_colors, label_colors, spread, telling_level
+from graphham.results.hierarchy import Hierarchy
 
 
 def test_colours_differ_and_children_follow_their_parents(view: RunView) -> None:
@@ -11,6 +12,15 @@ def test_colours_differ_and_children_follow_their_parents(view: RunView) -> None
     assert spread(700)[:3] == spread(3)
     levels = group_colors(view.tree)
     assert all(len(set(level)) == len(level) for level in levels)
+
+
+def test_groups_below_one_group_of_everything_have_colours_of_their_own() -> None:
+    fine = np.arange(180, dtype=np.int32) % 9
+    tree = Hierarchy.from_groups([fine, np.zeros(180, np.int32)], (9, 1))
+    below, above = group_colors(tree)
+    assert below == spread(9)
+    assert telling_level(tree) == 1
+    assert not set(below) & set(above)
 
 
 def test_a_label_has_the_colour_of_the_group_it_fills() -> None:

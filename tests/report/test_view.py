@@ -21,6 +21,9 @@ def test_facts_are_the_runs_own(view: RunView) -> None:
     percentiles = view.concentration_percentiles
     assert len(percentiles) == 101
     assert (percentiles[0], percentiles[100]) == (concentration.min(), concentration.max())
+    for value in concentration:  # the page counts percentiles; explain counts nodes
+        below = sum(p < value for p in percentiles)
+        assert max(0, below - 1) == 100 * int((concentration < value).sum()) // len(concentration)
     assert view.group_records[2, 1]["name"] == view.tree.names[1][1]
     assert RunView.of(view) is view
 

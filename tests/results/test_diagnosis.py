@@ -113,6 +113,15 @@ def test_forged_checksums_do_not_hide_a_row_that_is_not_there(tmp_path: Path) ->
         open_store(store)
 
 
+def test_a_run_without_its_graph_is_whole(tmp_path: Path) -> None:
+    """The page on sharing says: remove graph/ from a copy if others must not have it."""
+    run = make_run(tmp_path / "run")
+    shutil.rmtree(run / "graph")
+    found = diagnose(run)
+    assert found.damaged == {}
+    assert any("taken out" in line and "--graph" in line for line in found.remedies)
+
+
 def test_a_zip_of_a_run_is_examined(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
     export_run(Run.open(run), tmp_path / "whole.zip", "zip")

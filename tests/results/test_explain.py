@@ -65,6 +65,8 @@ def test_every_number_can_be_found_in_the_result(row: int, labels: str) -> None:
         if len(others):
             pull = layer.weight[rest][codes[others] == level.second_group].sum()
             assert level.second_weight == pytest.approx(pull / layer.weight[rest].sum())
+            named = sum(n.weight_share for n in level.pulled_by)
+            assert named == pytest.approx(level.second_weight)
     own = f"use::topic{result.groups[0][row]}x"
     assert found.features == [] or found.features[0].feature == own
     assert json.loads(json.dumps(found.to_dict(), allow_nan=False)) == found.to_dict()
@@ -107,6 +109,18 @@ def test_the_text_uses_names_and_ids_of_the_user() -> None:
         for n in level.neighbors + level.pulled_by:
             assert str(n.id) in text
     assert f"predicted {found.prediction} ({found.confidence:.0%} sure)" in text
+
+
+def test_ids_that_begin_alike_can_be_told_apart() -> None:
+    ids = [f"graphham.results.module_{i:02d}" for i in range(60)]
+    result = make_result(60, ids=ids)
+    found = explain(result, make_graph(result), 7)
+    lines = str(found).split("\n")
+    for level in found.levels:
+        for n in level.neighbors:
+            assert any(line.startswith(f"      {n.id} ") for line in lines)
+    heads = [line.index("node att.") for line in lines if "node att." in line]
+    assert heads == [len(ids[0]) + 7] * len(found.levels)
 
 
 def test_hostile_text_stays_on_its_line() -> None:

@@ -69,6 +69,36 @@ def test_a_file_gets_few_lines_and_the_last_epoch(monkeypatch: pytest.MonkeyPatc
     assert lines[-1] == "Note      a group is empty"
 
 
+@pytest.mark.parametrize(
+    ("record", "why"),
+    [
+        ({"loss": 1.0}, "the loss has settled"),
+        ({"loss": 1.0, "validation": 0.5}, "the validation score no longer rose"),
+    ],
+)
+def test_an_early_end_is_said_once(record: dict[str, float], why: str) -> None:
+    for kind in (TrainingProgress, lambda screen: FitBar(screen, is_asked=True)):
+        file = io.StringIO()
+        with kind(Screen(file=file)) as progress:
+            progress.on_start(80, 0)
+            for epoch in range(1, 24):
+                progress.on_epoch(epoch, record)
+            progress.on_end("complete")
+        lines = file.getvalue().splitlines()
+        assert lines[-1] == f"Training  ended at epoch 23 of 80: {why}"
+        assert sum("ended" in line for line in lines) == 1
+
+
+def test_an_end_that_is_not_early_is_not_said() -> None:
+    for reached, status in ((80, "complete"), (23, "interrupted")):
+        file = io.StringIO()
+        with TrainingProgress(Screen(file=file)) as progress:
+            progress.on_start(80, 0)
+            progress.on_epoch(reached, {"loss": 1.0})
+            progress.on_end(status)
+        assert "ended" not in file.getvalue()
+
+
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True

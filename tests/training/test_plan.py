@@ -8,6 +8,7 @@ import scipy.sparse as sp
 
 from graphham.config.resolved import read_resolved
 from graphham.config.settings import make_config
+from graphham.graph.graph import Part
 from graphham.parallel.ranks import ALONE
 from graphham.training.plan import graph_facts, plan_fit
 from tests.reference.graphs import planted, small_config, with_features, without_features
@@ -59,6 +60,9 @@ def test_the_scaling_follows_the_kind_of_features():
     ):
         graph = with_features(GRAPH, features)
         assert plan_fit(graph, make_config({})).config.inputs.scaling == scaling
+    # A part of a split graph cannot know how rare a word is in the whole.
+    part = replace(with_features(GRAPH, words.toarray()), part=Part(0, 2, 0, 90, "whole"))
+    assert facts_of(part, {}).scaling == "row"
     asked = make_config({"inputs.scaling": "row"})
     assert plan_fit(GRAPH, asked).config.inputs.scaling == "row"
 

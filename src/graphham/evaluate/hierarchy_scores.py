@@ -46,7 +46,8 @@ def hierarchy_scores(
         test_rows: Rows whose labels were not trained on; gives ``nmi_test_l``.
 
     Returns:
-        Per level ``groups_l``, ``used_l`` (holding at least 1% of the nodes), ``effective_l``,
+        Per level ``groups_l``, ``used_l`` (holding at least 1% of the nodes, unlike the groups in
+        use of a run, and never shown under that name), ``effective_l``,
         ``nmi_l``, ``ari_l``; over levels ``nesting``, ``used_share``,
         ``purity`` (of the tree, see :func:`tree_purity`).
     """

@@ -247,7 +247,7 @@ def hierarchy_table(records: Iterable[Record], part: str, title: str) -> Table:
     """
     names: tuple[tuple[str, str], ...] = (
         ("nesting", "nesting"),
-        ("used_share", "groups used"),
+        ("used_share", "groups ≥ 1%"),
         ("effective_1", "effective 1"),
         ("effective_2", "effective 2"),
         ("nmi_1", "NMI 1"),
@@ -281,8 +281,8 @@ def hierarchy_table(records: Iterable[Record], part: str, title: str) -> Table:
         Column("count", "n", "count"),
     )
     note = (
-        "Level 1 is the finest. Groups used: share of the groups that hold at least 1% of the "
-        "nodes, worst level."
+        "Level 1 is the finest. Groups ≥ 1%: share of the groups that hold at least 1% of the "
+        "nodes, worst level; less than the groups in use, which one node is enough for."
     )
     return Table(title, columns, tuple(rows), (note,), "hierarchy")
 

@@ -100,6 +100,8 @@ class EdgeSource:
         first_line: The fields of the first line if it was read as an edge although it might be a
             header.
         remarks: Says what reading showed, once all batches were taken.
+        unread: Names of the columns that are neither ends nor weights.
+        how_to_weigh: What to do if one of them holds weights.
     """
 
     origin: str
@@ -114,3 +116,18 @@ class EdgeSource:
     first_line: tuple[str, ...] | None = None
     remarks: Callable[[], list[str]] = list
     late_notes: list[str] = field(default_factory=list)
+    unread: tuple[str, ...] = ()
+    how_to_weigh: str = "--weight names a column of weights"
+
+
+def unread_notes(sources: Sequence[EdgeSource]) -> list[str]:
+    """Name the columns that nobody read, once for all files: one may hold the weights."""
+    left = [source for source in sources if source.unread]
+    if not left:
+        return []
+    first = left[0]
+    more = f" and {len(left) - 1:,} more" if len(left) > 1 else ""
+    told = f"columns of {first.origin}{more} were not read: {listed(first.unread, '').strip()}"
+    return [
+        told if first.is_weighted or not first.how_to_weigh else f"{told}; {first.how_to_weigh}"
+    ]

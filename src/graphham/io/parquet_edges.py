@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,8 @@ def open_parquet(path: Path, raw: Raw, columns: EdgeColumns) -> EdgeSource:
 def table_edges(table: pa.Table, columns: EdgeColumns, origin: str) -> EdgeSource:
     """Take the edges out of an Arrow table."""
     pieces = partial(_rows_of, table)
-    return _source(table.schema, columns, origin, pieces, max(1, table.nbytes))
+    source = _source(table.schema, columns, origin, pieces, max(1, table.nbytes))
+    return replace(source, how_to_weigh="")
 
 
 def _source(
@@ -75,6 +77,7 @@ def _source(
         is_weighted=columns.weight is not None,
         num_bytes=num_bytes,
         late_notes=late_notes,
+        unread=tuple(name for i, name in enumerate(names) if i not in chosen),
     )
 
 

@@ -16,11 +16,9 @@ import pyarrow as pa
 from graphham.errors import InputError
 from graphham.graph.graph import Graph, ReadReport
 from graphham.graph.ids import NodeIds
-from graphham.io.added_nodes import add_notes
 from graphham.io.direction import MOST_ROWS, direction_remark
 from graphham.io.edge_formats import open_edges
-from graphham.io.edge_streams import EdgeColumns, EdgeSource, NotIntegersError
-from graphham.io.encode import listed
+from graphham.io.edge_streams import EdgeColumns, EdgeSource, NotIntegersError, unread_notes
 from graphham.io.features import attach_features
 from graphham.io.files import IN_MEMORY_BYTES, SpillFolder
 from graphham.io.labels import attach_labels
@@ -148,11 +146,7 @@ def graph_of_table(
     def opened(_: SpillFolder) -> list[EdgeSource]:
         return [table_edges(table, columns, origin)]
 
-    graph = _read(opened, directed, origin, SpillFolder(), 1 << 62, _silent)
-    unread = [name for name in table.column_names[2:] if name != weight]
-    if unread:
-        graph = add_notes(graph, f"columns of {origin} were not read: {listed(unread, '').strip()}")
-    return graph
+    return _read(opened, directed, origin, SpillFolder(), 1 << 62, _silent)
 
 
 def _read(
@@ -259,7 +253,7 @@ def _notes(
                 f"header, name its columns with --source and --target"
             )
         notes += [r if len(sources) == 1 else f"{source.origin}: {r}" for r in remarks]
-    return tuple(notes)
+    return (*notes, *unread_notes(sources))
 
 
 def _is_lonely(row: int, spool: Spool) -> bool:

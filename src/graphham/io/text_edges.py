@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -37,6 +38,7 @@ def open_text(path: Path, raw: Raw, columns: EdgeColumns) -> EdgeSource:
         header_note=layout.header_note,
         first_line=None if layout.has_header else layout.names,
         remarks=edges.remarks,
+        **layout.unread(),
     )
 
 
@@ -61,6 +63,17 @@ class _Layout:
     has_header: bool
     has_integers: bool
     header_note: str
+
+    def unread(self) -> dict[str, Any]:
+        """Return what to say of the columns that are neither ends nor weights."""
+        read = (self.source, self.target, self.weight)
+        left = [i for i in range(len(self.names)) if i not in read]
+        if self.has_header:
+            return {"unread": tuple(self.names[i] for i in left)}
+        return {
+            "unread": tuple(f"{i + 1} ({self.names[i]!r})" for i in left),
+            "how_to_weigh": "for weights, put a header above them and name it with --weight",
+        }
 
     @staticmethod
     def of(table: TextTable, columns: EdgeColumns) -> _Layout:

@@ -24,6 +24,7 @@ from graphham.results.run_folder import Run
 from graphham.results.run_names import checked_source, name_run
 from graphham.results.run_writer import start_run
 from graphham.results.similar import similar_nodes
+from graphham.results.unpacked_run import is_unpacked
 from graphham.system import hooks
 
 if TYPE_CHECKING:
@@ -441,8 +442,8 @@ class FittedModel(ScikitConventions):
                 self._know(run.graph())
         if self._graph is None:
             raise InputError(
-                f"{what} needs the training graph, which the run does not hold; load it with "
-                f"graphham.load(path, graph)"
+                f"{what} needs the training graph, which the run does not hold; name it with "
+                f"--graph, or load the run with graphham.load(path, graph)"
             )
         return self._graph
 
@@ -457,6 +458,22 @@ class FittedModel(ScikitConventions):
                 )
             graph = graph.permuted(rows)
         self._graph = graph
+
+    def __repr__(self) -> str:
+        """Say what was fitted, in one line; settings where nothing is fitted yet."""
+        if not hasattr(self, "ids_"):
+            return super().__repr__()
+        name = getattr(self, "summary_", {}).get("graph", {}).get("name")
+        found = [f"{len(self.ids_):,} nodes"]
+        if self.hierarchy_ is not None:
+            found.append(f"groups {' > '.join(map(str, self.hierarchy_.groups_in_use))}")
+        found += [f"vectors of {self.embedding_.shape[1]}", f"task {self._fitted_task}"]
+        if self._folder is not None:
+            # A zip is unpacked under a name of the moment, which nobody has seen.
+            place = f"{self._folder.name}.zip" if is_unpacked(self._folder) else self._folder
+            found.append(f"run {place}")
+        said = f"{type(self).__name__} fitted{f' to {name}' if name else ''}: {', '.join(found)}"
+        return f"<{said}>"
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "ids_"):

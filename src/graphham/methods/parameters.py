@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 from graphham.errors import InputError
 
 _Kind = TypeVar("_Kind")
+_MOST_TEXT = 200  # of one setting in a representation; a loaded run has all of them
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
@@ -106,11 +107,17 @@ class Parameters:
     def __repr__(self) -> str:
         defaults = self.setting_defaults()
         shown = ", ".join(
-            f"{name}={value!r}"
+            f"{name}={_short(value)}"
             for name, value in self.get_params().items()
             if repr(value) != repr(defaults[name])
         )
         return f"{type(self).__name__}({shown})"
+
+
+def _short(value: Any) -> str:
+    """Return a value as written, or the beginning and end of one that would fill the screen."""
+    text = repr(value)
+    return text if len(text) <= _MOST_TEXT else f"{text[: _MOST_TEXT - 20]}...{text[-17:]}"
 
 
 def _text(annotation: Any) -> str:

@@ -60,10 +60,22 @@ def spread(count: int) -> list[str]:
     return named
 
 
+def telling_level(tree: Hierarchy) -> int:
+    """Return the coarsest level that has more than one group in use; 1 where none has."""
+    used = tree.groups_in_use
+    return max((level for level in range(1, tree.num_levels + 1) if used[level - 1] > 1), default=1)
+
+
 def group_colors(tree: Hierarchy) -> list[list[str]]:
-    """Return a colour per group and level; a group is a shade of its parent."""
-    levels = [spread(tree.group_counts[-1])]
-    for level in range(tree.num_levels - 1, 0, -1):
+    """Return a colour per group and level; a group is a shade of its parent.
+
+    One group of everything has no colour to hand down: it is grey, and those below it are told
+    apart by colours of their own.
+    """
+    top = telling_level(tree)
+    levels = [spread(tree.group_counts[top - 1])]
+    levels += [[UNKNOWN] * count for count in tree.group_counts[top:]]
+    for level in range(top - 1, 0, -1):
         above, parents = levels[0], tree.parents[level - 1]
         colors = []
         for group, parent in enumerate(parents.tolist()):

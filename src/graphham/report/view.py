@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphham.graph.graph import Labels
-from graphham.report.palette import group_colors, label_colors
+from graphham.report.palette import group_colors, label_colors, telling_level
 from graphham.report.safe_text import SHORT, plot_text
 from graphham.results.projection import NodeMap, run_map
 from graphham.results.run_folder import Run
@@ -149,10 +149,10 @@ class RunView:
         if not self.num_levels or not self.label_names:
             return label_colors(self.label_names)
         known = self.label_codes >= 0
-        shape = (len(self.label_names), self.tree.group_counts[-1])
-        table = np.zeros(shape, dtype=np.int64)
-        np.add.at(table, (self.label_codes[known], self.result.groups[-1][known]), 1)
-        return label_colors(self.label_names, table, self.colors[-1])
+        top = telling_level(self.tree) - 1
+        table = np.zeros((len(self.label_names), self.tree.group_counts[top]), dtype=np.int64)
+        np.add.at(table, (self.label_codes[known], self.result.groups[top][known]), 1)
+        return label_colors(self.label_names, table, self.colors[top])
 
     @cached_property
     def label_codes(self) -> npt.NDArray[np.int32]:
@@ -207,9 +207,14 @@ class RunView:
 
     @cached_property
     def concentration_percentiles(self) -> list[float]:
-        """The 101 percentiles of the concentration, from the least to the largest."""
-        steps = np.linspace(0, 1, 101)
-        return [float(v) for v in np.quantile(self.result.concentration, steps)]
+        """The 101 percentiles of the concentration, from the least to the largest.
+
+        Each is the concentration of a node: those below the ``k``-th are fewer than ``k`` percent,
+        those below anything larger at least as many, so a page can tell the share to the percent.
+        """
+        ranked = np.sort(self.result.concentration)
+        places = (np.arange(101) * len(ranked) + 99) // 100 - 1
+        return [float(v) for v in ranked[np.maximum(places, 0)]]
 
     def concentrations(self, rows: npt.NDArray[Any]) -> list[float] | None:
         """Return the concentration of some rows; ``None`` where the method has none."""

@@ -161,7 +161,11 @@ def _run(folder: Path) -> Diagnosis:
     if graph.is_dir():
         found.include(_store(graph), GRAPH_FOLDER)
     elif summary.get("keeps_graph"):
-        found.damaged[GRAPH_FOLDER] = "is missing"
+        # A run may be passed on without its graph; only a part of one is damage.
+        found.remedies.append(
+            f"{GRAPH_FOLDER}/ was taken out, which is allowed; name the graph with --graph where a "
+            f"command asks for it"
+        )
     if not found.damaged:
         try:
             Run(folder, summary).result()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -87,7 +88,8 @@ class LevelView:
     """The node's place on one level and the group that competes for it.
 
     ``own_weight`` and ``second_weight`` are the shares of the message weight of this level's layer
-    that come from neighbours in the node's own and in the second group.
+    that come from neighbours in the node's own and in the second group; in ``pulled_by`` too, each
+    ``weight_share`` is of the neighbours' weight, without what the node tells itself.
     """
 
     level: int
@@ -152,16 +154,18 @@ class Explanation:
         if self.label is not None:
             lines[-1] += f", label {_line(self.label)}"
         if self.prediction is not None:
-            sure = "" if self.confidence is None else f" ({self.confidence:.0%} sure)"
+            sure = "" if self.confidence is None else f" ({_percent(self.confidence)} sure)"
             lines[-1] += f", predicted {_line(self.prediction)}{sure}"
-        firm = f"{self.concentration:.2f} of 1, firmer than {self.firmer_than:.0%} of all nodes"
+        # Whole percents, rounded down: what the explorer can say from its 101 percentiles.
+        below = math.floor(100 * self.firmer_than + 1e-9)
+        firm = f"{self.concentration:.2f} of 1, firmer than {below}% of all nodes"
         lines.append(f"  concentration {firm}")
         for level in self.levels:
             lines += _level_lines(level)
         if self.features:
             lines.append("  features it shares with its finest group")
             lines += [
-                f"    {_line(f.feature)}: {f.share:.0%} of the group, {f.lift:.1f} times as "
+                f"    {_line(f.feature)}: {_percent(f.share)} of the group, {f.lift:.1f} times as "
                 f"often as overall"
                 for f in self.features
             ]
@@ -261,7 +265,9 @@ def _read_level(
         second_membership=None if second is None else float(member[second]),
         own_weight=share(own),
         second_weight=share(second),
-        pulled_by=[n for n in around if n.group == second][:count],
+        pulled_by=[
+            replace(n, weight_share=n.weight / (total or 1.0)) for n in around if n.group == second
+        ][:count],
         neighbors=seen[:count],
     )
 
@@ -350,16 +356,18 @@ def _title(graph: Graph, row: int) -> str | None:
 
 
 def _level_lines(level: LevelView) -> list[str]:
-    lines = [f"  level {level.level}: {level.name} ({level.membership:.0%})"]
+    lines = [f"  level {level.level}: {level.name} ({_percent(level.membership)})"]
     if level.second_group is not None:
-        lines.append(f"    next: {level.second_name} ({level.second_membership:.0%})")
+        lines.append(f"    next: {level.second_name} ({_percent(level.second_membership or 0.0)})")
         if level.own_weight is not None and level.second_weight is not None:
             lines[-1] += (
-                f"; neighbours' weight: {level.own_weight:.0%} from its own group, "
-                f"{level.second_weight:.0%} from there"
+                f"; neighbours' weight: {_percent(level.own_weight)} from its own group, "
+                f"{_percent(level.second_weight)} from there"
             )
         if level.pulled_by:
-            names = ", ".join(f"{_line(n.id)} ({n.weight_share:.0%})" for n in level.pulled_by)
+            names = ", ".join(
+                f"{_line(n.id)} ({_percent(n.weight_share)})" for n in level.pulled_by
+            )
             lines.append(f"    pulled there by {names}")
     if level.why is not None:
         why = level.why
@@ -369,18 +377,31 @@ def _level_lines(level: LevelView) -> list[str]:
             f"{why.features:+.2f}, links {why.links:+.2f}, levels above {why.levels_above:+.2f}"
             + (f", spread over finer groups {why.spread:+.2f}" if why.spread else "")
         )
+        width = _width(n.id for n in why.neighbors)
         lines += [
-            f"      link to {_line(n.id, 18):<18} {n.contribution:+.2f}  {n.group_name}"
+            f"      link to {_line(n.id, width):<{width}} {n.contribution:+.2f}  {n.group_name}"
             for n in why.neighbors
         ]
     if level.neighbors:
-        lines.append("    listens to           node att.  group att.  weight")
+        width = _width(n.id for n in level.neighbors)
+        lines.append(f"    {'listens to':<{width + 3}}node att.  group att.  weight")
         lines += [
-            f"      {_line(n.id, 18):<18} {n.node_attention:9.3f} {n.group_attention:11.3f} "
-            f"{n.weight_share:7.0%}  {'itself' if n.is_self else n.group_name}"
+            f"      {_line(n.id, width):<{width}} {n.node_attention:9.3f} "
+            f"{n.group_attention:11.3f} {_percent(n.weight_share):>7}  "
+            f"{'itself' if n.is_self else n.group_name}"
             for n in level.neighbors
         ]
     return lines
+
+
+def _width(ids: Iterable[int | str]) -> int:
+    """Return how wide a column of ids is: enough to tell modules of one package apart."""
+    return max([18, *(len(_line(id, 48)) for id in ids)])
+
+
+def _percent(share: float) -> str:
+    """Return whole percents, halves rounded up as the explorer's page rounds them."""
+    return f"{math.floor(100 * share + 0.5)}%"
 
 
 def _line(value: Any, width: int = 80) -> str:

@@ -72,7 +72,8 @@ class TrainingProgress:
 
     def __init__(self, screen: Screen) -> None:
         self.screen = screen
-        self._total = 0
+        self._total = self._reached = 0
+        self._is_scored = False
         self._bar: Progress | None = None
         self._task: TaskID | None = None
         self._ends: deque[float] = deque(maxlen=21)
@@ -89,7 +90,7 @@ class TrainingProgress:
 
     def on_start(self, total_epochs: int, start_epoch: int) -> None:
         """Begin counting; a resumed fit starts where it stopped."""
-        self._total = total_epochs
+        self._total, self._reached, self._is_scored = total_epochs, start_epoch, False
         self._ends.append(time.monotonic())
         if start_epoch:
             self.screen.say("Resuming", f"after epoch {start_epoch} of {total_epochs}")
@@ -100,6 +101,8 @@ class TrainingProgress:
         """Show one finished epoch."""
         now = time.monotonic()
         self._ends.append(now)
+        self._reached = epoch
+        self._is_scored = self._is_scored or record.get("validation") is not None
         status = f"{loss_text(record)}  left {clock(self._seconds_left(epoch))}"
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, completed=epoch, status=status)
@@ -112,10 +115,16 @@ class TrainingProgress:
         self.screen.remark(text)
 
     def on_end(self, status: str) -> None:
-        """Put the bar away."""
+        """Put the bar away, and say where training ended if it ended by itself."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
+        if status == "complete" and 0 < self._reached < self._total:
+            self._say_early()
+
+    def _say_early(self) -> None:
+        why = "the validation score no longer rose" if self._is_scored else "the loss has settled"
+        self.screen.say("Training", f"ended at epoch {self._reached} of {self._total}: {why}")
 
     def __enter__(self) -> TrainingProgress:
         return self
@@ -168,7 +177,20 @@ class Unheard(TrainingProgress):
 
 
 class FitBar(TrainingProgress):
-    """The bar of a fit from Python: no plan, and nothing of it stays when the fit is done."""
+    """The bar of a fit from Python: no plan, and nothing of it stays when the fit is done.
+
+    Args:
+        screen: Where to show it.
+        is_asked: Whether somebody asked for words, so that an early end is said.
+    """
+
+    def __init__(self, screen: Screen, is_asked: bool = False) -> None:
+        super().__init__(screen)
+        self.is_asked = is_asked
+
+    def _say_early(self) -> None:
+        if self.is_asked:
+            super()._say_early()
 
     def on_plan(self, plan: Any) -> None:
         """Keep the plan to oneself."""
@@ -184,7 +206,7 @@ class FitBar(TrainingProgress):
         if verbose is False:
             return Unheard()
         screen = Screen()
-        return cls(screen) if verbose or screen.is_live else Unheard()
+        return cls(screen, bool(verbose)) if verbose or screen.is_live else Unheard()
 
 
 def loss_text(record: Mapping[str, Any]) -> str:

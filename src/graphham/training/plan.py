@@ -57,10 +57,11 @@ class Plan:
         )
         most = "at most " if config.train.settle else ""
         layers = "1 layer" if config.num_layers == 1 else f"{config.num_layers} layers"
+        epochs = "1 epoch" if config.train.epochs == 1 else f"{config.train.epochs} epochs"
         return [
             f"task {config.task}, preset {config.preset}, {layers}, "
             f"groups {levels}, dim {config.dim}, seed {config.seed}",
-            f"{most}{config.train.epochs} epochs, {batch}, about "
+            f"{most}{epochs}, {batch}, about "
             f"{max(self.memory_bytes / (1 << 30), 0.1):.1f} GiB of memory",
             *self.notes,
         ]
@@ -122,8 +123,11 @@ def graph_facts(
     x: Any = graph.features
     measured: dict[str, Any] = {}
     if settings.inputs.scaling == "auto":
+        found = suitable_scaling(graph)
+        if graph.part is not None and found == "tfidf":
+            found = "row"  # how rare a word is in the whole graph, no part knows
         # The parts of a split graph may differ; the first process decides for all.
-        measured["scaling"] = ranks.tell(suitable_scaling(graph))
+        measured["scaling"] = ranks.tell(found)
     if settings.task == "classify" and graph.labels is not None:
         share = settings.train.validation_share
         truth = Truth.split(graph.labels, settings.seed, share, train_rows, validation_rows)

@@ -23,8 +23,11 @@ export class Actions {
   }
   node() { return this.openNode; }
   selectGroup(key) { this.state.set({ ...NOTHING, group: key }); }
-  /** Selects a group, or clears the selection if it is that group already. */
-  toggleGroup(key) { this.selectGroup(key === this.state.values.group ? "" : key); }
+  /** Selects a group, or clears the selection if it is that group already and no node of it is open. */
+  toggleGroup(key) {
+    const { group, node } = this.state.values;
+    this.selectGroup(key === group && !node ? "" : key);
+  }
   selectNode(row) {
     const info = this.model.info(row);
     this.state.set({ node: info ? "id:" + info.id : "row:" + row });

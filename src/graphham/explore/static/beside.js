@@ -46,7 +46,7 @@ export class BesideView {
     const agree = about.agreement.length ? ` Agreement of the groups (adjusted Rand index, 1 is the same): ${about.agreement.map((v, l) => `level ${l + 1} ${v.toFixed(2)}`).join(", ")}.` : "";
     byId("besidenote").textContent = `${count(about.numShared)} nodes in both, ${count(only)} only here${only ? " (diamonds)" : ""}. Partner groups share a colour; grey groups have none.${agree} ${about.note}`;
     const choose = /** @type {HTMLSelectElement} */ (byId("besidegroup"));
-    const options = [el("option", { value: "" }, "Choose a group…")];
+    const options = /** @type {HTMLElement[]} */ ([el("option", { value: "" }, "Choose a group…")]);
     about.moved.forEach((n, l) => options.push(el("option", { value: `moved${l + 1}:0` }, `Moved on level ${l + 1}: ${count(n)} nodes`)));
     for (let l = this.levels.length; l > 0; l--) {
       const groups = this.levels[l - 1].map((g, i) => ({ ...g, i })).filter((g) => g.size).sort((a, b) => b.size - a.size);

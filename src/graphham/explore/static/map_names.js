@@ -2,6 +2,7 @@
 import { el, oneLine } from "./dom.js";
 
 const CELLS = 24;
+const AROUND = 2;
 const MOST_NAMES = 40;
 // Zooming in by this factor shows the next finer level.
 const FINER_AT = 2;
@@ -18,22 +19,44 @@ export function densestSpots(model, level) {
     const b = boxes[codes[i]];
     b[0] = Math.min(b[0], x[i]); b[1] = Math.max(b[1], x[i]); b[2] = Math.min(b[2], y[i]); b[3] = Math.max(b[3], y[i]);
   }
-  // Members per cell of a grid over each group, then the mean place of the fullest cell's members.
-  const cell = (i) => {
+  // Members per cell of a grid over each group; a name belongs where many cells side by side are full, not on one
+  // clump, so the mean place of the members in and around the best cell counts. The report does the same.
+  const place = (i) => {
     const b = boxes[codes[i]];
     const at = (v, low, high) => Math.min(CELLS - 1, Math.floor(((v - low) / (high - low || 1)) * CELLS));
-    return at(y[i], b[2], b[3]) * CELLS + at(x[i], b[0], b[1]);
+    return [at(x[i], b[0], b[1]), at(y[i], b[2], b[3])];
   };
   const counts = groups.map(() => new Uint32Array(CELLS * CELLS));
-  for (let i = 0; i < codes.length; i++) counts[codes[i]][cell(i)]++;
-  const fullest = counts.map((c) => c.reduce((best, n, i) => (n > c[best] ? i : best), 0));
+  for (let i = 0; i < codes.length; i++) {
+    const [column, row] = place(i);
+    counts[codes[i]][row * CELLS + column]++;
+  }
+  const best = counts.map(fullestPart);
   const sums = groups.map(() => [0, 0, 0]);
   for (let i = 0; i < codes.length; i++) {
-    if (cell(i) !== fullest[codes[i]]) continue;
+    const [column, row] = place(i);
+    const [c, r] = best[codes[i]];
+    if (Math.abs(column - c) > AROUND || Math.abs(row - r) > AROUND) continue;
     const s = sums[codes[i]];
     s[0] += x[i]; s[1] += y[i]; s[2]++;
   }
   return sums.map(([sx, sy, n]) => (n ? [sx / n, sy / n] : null));
+}
+
+/** Column and row of the cell with the most members in and around it. @param {Uint32Array} counts */
+function fullestPart(counts) {
+  let most = -1;
+  let best = [0, 0];
+  for (let row = 0; row < CELLS; row++) {
+    for (let column = 0; column < CELLS; column++) {
+      let sum = 0;
+      for (let r = Math.max(0, row - AROUND); r <= Math.min(CELLS - 1, row + AROUND); r++) {
+        for (let c = Math.max(0, column - AROUND); c <= Math.min(CELLS - 1, column + AROUND); c++) sum += counts[r * CELLS + c];
+      }
+      if (sum > most) [most, best] = [sum, [column, row]];
+    }
+  }
+  return best;
 }
 
 export class MapNames {

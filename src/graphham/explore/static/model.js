@@ -91,12 +91,12 @@ export class Model {
     }
     return out;
   }
-  /** Share of all nodes that commit less than this. */
+  /** Share of all nodes that commit less than this, in whole percents rounded down. */
   firmerThan(value) {
     const q = this.overview.firm;
     let i = 0;
     while (i < q.length && q[i] < value) i++;
-    return Math.min(1, i / (q.length - 1));
+    return Math.max(0, i - 1) / (q.length - 1);
   }
   /** Score from which on a node is one of the given percentage most between two groups. */
   barAt(percentage) {
