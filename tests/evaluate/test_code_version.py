@@ -20,6 +20,8 @@ TABLE = {"a": 1}
 def measure(x):
     """Measure."""
     from graphham.fake_lazy import late
+    if x not in TABLE:
+        raise ValueError(f"no {x}; give another")
     return helper(x) + tools.used(x) + late(TABLE[x])  # why
 
 def unused():
@@ -69,6 +71,7 @@ def change(path: Path, old: str, new: str) -> None:
     [
         ("fake", '"a": 1', '"a": 2'),
         ("fake", "helper(x) +", "helper(x) -"),
+        ("fake", "raise ValueError", "raise KeyError"),
         ("fake_other", "return x", "return x + 1"),  # two steps away
         ("fake_tools", "return x", "return -x"),  # an attribute of a module
         ("fake_lazy", "return x", "return -x"),  # imported inside the function
@@ -85,6 +88,7 @@ def test_what_a_number_depends_on_ages_it(source: Path, file: str, old: str, new
     [
         ("fake", '"""Measure."""', '"""Measure it well."""'),
         ("fake", "# why", "# because"),
+        ("fake", "give another", "give one that is there"),
         ("fake", "return 2", "return 3"),
         ("fake", "size: int = 3", "size: int = 4"),
         ("fake_tools", "return 0", "return 1"),
@@ -95,6 +99,13 @@ def test_words_and_other_definitions_do_not(source: Path, file: str, old: str, n
     before = version()
     change(source / f"{file}.py", old, new)
     assert version() == before
+
+
+def test_how_an_object_is_shown_does_not(source: Path) -> None:
+    before = version("graphham.fake:Model")
+    shown = "    size: int = 3\n    def __repr__(self):\n        return unused()\n"
+    change(source / "fake.py", "    size: int = 3\n", shown)
+    assert version("graphham.fake:Model") == before
 
 
 def test_a_class_depends_on_its_base_and_its_fields(source: Path) -> None:

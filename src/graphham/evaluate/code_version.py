@@ -1,9 +1,10 @@
 """Versions of measurements: a hash of the code that a number comes from, and of nothing else.
 
 From the function that measures and the class of the method, every definition is followed to the
-definitions it names, over modules, imports inside functions included. Their text, without comments
-and docstrings, is the version. What only reads files, keeps runs or shows them is left out, so that
-a new template, a better sentence or another method's change does not make a measurement old.
+definitions it names, over modules, imports inside functions included. Their text, without comments,
+docstrings and what errors say, is the version. What only reads files, keeps runs or shows them is
+left out, so that a new template, a better sentence or another method's change does not make a
+measurement old.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ _NEVER = {
     "training.checkpoints",
     "training.shared_checkpoints",
 }
+_SHOWN = {"__repr__", "_repr_html_"}
 _OURS = ("graphham", "experiments")
 MEASURES = {
     "classify": "graphham.evaluate.classify:measure_classification",
@@ -234,7 +236,18 @@ def _home(package: str) -> Path | None:
 
 
 class _Bare(ast.NodeTransformer):
-    """Take docstrings and imports for type checkers away."""
+    """Take away what no number depends on.
+
+    Docstrings, imports for type checkers, what errors say, and how objects are shown.
+    """
+
+    def visit_Raise(self, node: ast.Raise) -> ast.AST:
+        if isinstance(node.exc, ast.Call):
+            node.exc = node.exc.func
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST | None:
+        return None if node.name in _SHOWN else self.generic_visit(node)
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
         super().generic_visit(node)
