@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from graphham.graph.planted import planted_hierarchy
     from graphham.io import read_graph
     from graphham.model.attention import MembershipAttention
+    from graphham.results.neighbor_index import NeighborIndex
     from graphham.results.run_folder import Run
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "GraphHAM",
     "InputError",
     "MembershipAttention",
+    "NeighborIndex",
     "Run",
     "__version__",
     "as_graph",
@@ -47,6 +49,7 @@ _HOMES = {
     "open_explorer": "graphham.estimator",
     "InputError": "graphham.errors",
     "MembershipAttention": "graphham.model.attention",
+    "NeighborIndex": "graphham.results.neighbor_index",
     "Run": "graphham.results.run_folder",
     "as_graph": "graphham.datasets.open_source",
     "load_dataset": "graphham.datasets",

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from graphham.cli.outputs import RunArgument
+from graphham.errors import InputError
 
 if TYPE_CHECKING:
     from graphham.graph.graph import Graph
+    from graphham.results.result import FitResult
 
 _GraphOption = Annotated[
     str | None,
@@ -189,7 +191,13 @@ def compare(
 
 def neighbors(
     run: RunArgument,
-    node: Annotated[str, typer.Argument(metavar="ID", help="The id of a node, as you wrote it.")],
+    node: Annotated[
+        str | None, typer.Argument(metavar="ID", help="The id of a node, as you wrote it.")
+    ] = None,
+    everybody: Annotated[
+        bool,
+        typer.Option("--all", help="Ask for every node, by an index; needs --out FILE.parquet."),
+    ] = False,
     inside: Annotated[
         str | None,
         typer.Option(
@@ -209,14 +217,22 @@ def neighbors(
     Examples:
       graphham neighbors runs/cora 31336
       graphham neighbors runs/cora 31336 --inside 2-5 --count 20
+      graphham neighbors runs/cora --all --out near.parquet
     """
     from graphham.cli.options import refuse_existing
     from graphham.results.run_folder import Run
     from graphham.system.console import Screen
 
+    if (node is None) != everybody or (everybody and (out is None or inside is not None)):
+        raise InputError(
+            "give the ID of one node, or --all with --out FILE.parquet (and without --inside)"
+        )
     if out is not None:
         refuse_existing(Path(out), "give another --out or remove it first")
     opened = Run.open(run)
+    if node is None:
+        _write_all_neighbors(opened.result(), count, Path(str(out)))
+        return
     from graphham.results.similar import similar_nodes
 
     titles = None
@@ -235,6 +251,15 @@ def neighbors(
         from graphham.report.run_comparison import write_moved
 
         screen.say("Wrote", str(write_moved(found, Path(out))))
+
+
+def _write_all_neighbors(found: FitResult, count: int, out: Path) -> None:
+    from graphham.report.run_comparison import write_moved
+    from graphham.results.neighbor_index import NeighborIndex
+    from graphham.system.console import Screen
+
+    table = NeighborIndex(found).query(count=count)
+    Screen().say("Wrote", f"{write_moved(table, out)}: {count} nearest of {len(found.ids):,} nodes")
 
 
 def names(

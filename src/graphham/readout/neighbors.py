@@ -97,23 +97,24 @@ class CellSearch:
     Args:
         points: ``(num_points, dim)`` to search among.
         seed: Decides the cells.
+        cells: Their number; with one the answers are exact.
     """
 
     _AROUND = 12
 
-    def __init__(self, points: Floats, seed: int = 0) -> None:
+    def __init__(self, points: Floats, seed: int = 0, cells: int | None = None) -> None:
         # Compiled loops take a while to load, and the explorer's first answers need none.
         from graphham.model.kmeans import kmeans
 
         self.points = np.ascontiguousarray(points, dtype=np.float32)
-        count = max(1, min(256, int(np.sqrt(len(points)) * 0.7)))
+        count = cells or max(1, min(256, int(np.sqrt(len(points)) * 0.7)))
         step = max(1, len(points) // _CELL_SAMPLE)
         self.centers, _ = kmeans(
             self.points[::step], count, derive_key(seed, "cells"), starts=1, rounds=8
         )
-        cells = self._cells(self.points)
-        order = np.argsort(cells, kind="stable")
-        bounds = np.searchsorted(cells[order], np.arange(count + 1))
+        own = self._cells(self.points)
+        order = np.argsort(own, kind="stable")
+        bounds = np.searchsorted(own[order], np.arange(count + 1))
         around, _ = _squared_nearest(self.centers, self.centers, min(self._AROUND, count))
         self._inside = [
             np.concatenate([order[bounds[c] : bounds[c + 1]] for c in cell]) for cell in around
