@@ -82,3 +82,19 @@ def test_the_shell_can_complete_commands() -> None:
         env={**os.environ, **asked},
     )
     assert done.stdout.split() == ["explore", "explain", "export"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [("graphham neigh", "neighbors"), ("graphham neighbors --ins", "--inside")],
+)
+def test_the_tab_key_completes_commands_and_options(typed: str, completed: str) -> None:
+    words = {"COMP_WORDS": typed, "COMP_CWORD": str(len(typed.split()) - 1)}
+    done = subprocess.run(
+        [str(Path(sys.executable).with_name("graphham"))],
+        env={**os.environ, "_GRAPHHAM_COMPLETE": "complete_bash", **words},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == [completed]
