@@ -23,6 +23,10 @@ PARTS = {
     ("graphham", '{"settings": {"model.group_links": false}}'): "the link table",
     ("graphham-no-lambda", "{}"): "group attention",
     ("graphham-no-reg", "{}"): "nesting",
+    (
+        "graphham",
+        '{"settings": {"loss.cannot_link_weight": 0, "loss.must_link_weight": 0}}',
+    ): "nesting",
     ("graphham-no-q", "{}"): "contexts by group",
 }
 

@@ -265,7 +265,15 @@ def test_the_temperature_falls_from_one_end_to_the_other():
 def test_only_transformations_and_the_classifier_decay():
     graph = multi_labelled(GRAPH)
     plan = plan_fit(
-        graph, small_config({"task": "classify", "train.weight_decay": 0.1, "model.residual": True})
+        graph,
+        small_config(
+            {
+                "task": "classify",
+                "train.weight_decay": 0.1,
+                "model.residual": True,
+                "model.class_groups": True,
+            }
+        ),
     )
     model, _ = make_model(graph, plan.config, prepare(graph, plan.config), plan.table)
     decayed, free = make_optimizer(model, plan.config).param_groups
