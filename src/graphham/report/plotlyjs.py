@@ -30,7 +30,7 @@ def plotly_path() -> Path:
 
 def plotly_source() -> str:
     """Return plotly.js fit to stand inside a page."""
-    source = plotly_path().read_text("utf-8")
+    source = plotly_script().decode("utf-8")
     return source.replace("\r\n", "\n").replace("</script", "<\\/script")
 
 
