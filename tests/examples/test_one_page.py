@@ -116,7 +116,8 @@ def test_the_network_is_that_of_the_package(planted, made, both):
         theirs = torch.zeros(240, 240).index_put((targets, sources), found)
         mine = torch.zeros(240, 240).index_put((edges[1], edges[0]), ours)
         torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-6)
-    logits = network.spread(network.class_logits([one.output for one in passes], pi), block)
+    logits = network.class_logits([one.output for one in passes], pi)
+    logits = network.spread(logits, block, pi)
     torch.testing.assert_close(page.logits(states, edges), logits, rtol=1e-3, atol=1e-4)
 
 

@@ -14,6 +14,7 @@ from graphham.model.block_model import (
     BlockModel,
     GraphLinks,
     _estimate,
+    chance_share,
     fit_block_model,
     group_vectors,
     link_trust,
@@ -363,3 +364,15 @@ def test_a_perfect_match_is_worth_the_scale():
     vectors = group_vectors(directions, 12.0)
     np.testing.assert_allclose((vectors**2).sum(1), [12, 12, 0], rtol=1e-5)
     assert vectors[0] @ vectors[1] == pytest.approx(12 * 0.6, rel=1e-5)
+
+
+@pytest.mark.parametrize("chance", [0.0, 0.3, 0.6, 1.0])
+def test_the_share_of_chance_links_is_what_strangers_have(chance):
+    """Eight groups that link inside only, and links between any two nodes."""
+    memberships = np.repeat(np.eye(8, dtype=np.float32), 5, axis=0)
+    degrees = np.full(40, 10, dtype=np.float32)
+    odds = (1 - chance) * 8 * np.eye(8) + chance
+    table = np.log(np.maximum(odds, 1e-9)).astype(np.float32)
+    assert chance_share(table, memberships, degrees, degrees) == pytest.approx(chance, abs=1e-4)
+    nobody = np.zeros(40, dtype=np.float32)
+    assert 0 <= chance_share(table, memberships, nobody, nobody) <= 1

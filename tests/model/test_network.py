@@ -91,6 +91,31 @@ def by_loops(model, batch):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("chance", [None, 0.0, 0.4])
+def test_scores_are_spread_along_links_that_are_no_chance(weighted, chance):
+    source = "state" if chance is None else "block"
+    model = make_model(membership_input=source, num_classes=3, class_steps=4)
+    model.chance.fill_(chance or 0.0)
+    batch = make_batch(weighted=weighted, given=chance is not None)
+    block = batch.blocks[0]
+    z, own = batch.memberships[:, : model.groups[0]].numpy(), np.eye(NODES, 3)
+    shares = np.zeros((NODES, NODES))
+    for i in range(NODES):
+        part = slice(block.indptr[i], block.indptr[i + 1])
+        near = block.indices[part]
+        share = np.ones(len(near)) if block.weights is None else block.weights[part].copy()
+        if chance:
+            odds = np.exp(z[near] @ (z[i] @ model.layer(0).pair_score.detach().numpy()))
+            share *= np.maximum(1 - chance / odds, 0.02)
+        shares[i, near] = share / share.sum()
+    expected = own
+    for _ in range(4):
+        expected = 0.9 * shares @ expected + 0.1 * own
+    found = model.spread(torch.from_numpy(own), block, batch.memberships)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("groups", [(3,), (4, 2), (5, 3, 2)])
 @pytest.mark.parametrize("sampled", [False, True])
 @pytest.mark.parametrize("source", ["block", "state"])

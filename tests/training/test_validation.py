@@ -33,7 +33,7 @@ class Fixed(torch.nn.Module):
     def class_logits(self, states, memberships):
         return states[0]
 
-    def spread(self, logits, block):
+    def spread(self, logits, block, memberships):
         return logits
 
 

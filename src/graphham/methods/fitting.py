@@ -434,7 +434,8 @@ def make_model(
     model = model.to(config.device)
     start_parameters(model, config, prepared.inputs, graph, prepared.directions, ranks)
     if prepared.groups is not None:
-        model.take_link_odds(prepared.groups.map.model.tables)
+        fitted = prepared.groups
+        model.take_link_odds(fitted.map.model.tables, fitted.chance())
     return model, tables
 
 

@@ -257,6 +257,10 @@ class MembershipAttention(nn.Module):
             self._weights(e, f, block),
         )
 
+    def group_scores(self, z: Tensor, block: Block) -> Tensor | None:
+        """Return ``(num_edges, 1 or heads)`` f (E7); ``None`` without group attention."""
+        return self._group_scores(kernels.plain_assignment(z), block)
+
     def _project(self, x: Tensor | FeatureRows) -> Tensor:
         return x.matmul(self.weight).view(-1, self.heads, self.out_dim)
 

@@ -34,6 +34,8 @@ Codes = npt.NDArray[np.int64]
 _LINKS_WORTH = 64.0
 # Strength of a parent table's odds in the estimate of its children's, in expected links.
 _PARENT_LINKS = 0.1
+# Pairs of nodes, those least likely to be linked, of which chance is taken to join the linked ones.
+_STRANGERS = 0.75
 _START_SURE = 0.9  # membership of a node in the group it starts in
 _SETTLED = 1e-3  # mean change of a node's memberships below which a fit has ended
 _TINY = 1e-9
@@ -343,6 +345,29 @@ def group_vectors(toward: Floats, scale: float) -> Floats:
     lengths = np.linalg.norm(toward, axis=1, keepdims=True)
     out: Floats = (toward * (scale**0.5 / np.maximum(lengths, 1e-12))).astype(np.float32)
     return out
+
+
+def chance_share(table: Floats, memberships: Floats, leaving: Floats, arriving: Floats) -> float:
+    """Return the share of the links that join any two nodes, whatever their groups.
+
+    Links without a reason are spread as the degrees are, over all pairs of groups alike; what there
+    is between the groups that have least of them is about their number, and never less.
+
+    Args:
+        table: ``(K, K)`` log odds T of a link from one group to another.
+        memberships: ``(num_nodes, K)``.
+        leaving: ``(num_nodes,)`` sums of the weights of outgoing links.
+        arriving: ``(num_nodes,)`` the same of incoming ones.
+    """
+    expected = np.outer(memberships.T @ leaving, memberships.T @ arriving).ravel()
+    expected /= max(float(expected.sum(dtype=np.float64)), _TINY)
+    odds = np.exp(table, dtype=np.float64).ravel()
+    order = np.argsort(odds, kind="stable")
+    part = np.cumsum(expected[order], dtype=np.float64)
+    least = order[: int(np.searchsorted(part, _STRANGERS)) + 1]
+    total = float(expected[least].sum(dtype=np.float64))
+    share = float((expected[least] * odds[least]).sum()) / max(total, _TINY)
+    return min(share, 1.0)
 
 
 def link_trust(degrees: Floats) -> Floats:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 # these directions is scaled up. Set by trial, the runs are not kept.
 _START_SCALE = 3.0
 _SAME_PLACE = 1e-3  # distance from the middle below which a group has no place of its own
+_LEAST_PROBABLE = 0.02  # that a link is no chance, however unlikely the groups make it
 _AT_HOME = 0.1  # the usual restart of personalised PageRank on citation graphs
 
 
@@ -151,6 +152,9 @@ class GraphHAMNet(nn.Module):
         shape = settings.groups[0], settings.layer_dims[-1]
         self.group_centers: Tensor | None
         self.register_buffer("group_centers", torch.zeros(shape) if self.has_block_groups else None)
+        # Share of the links that join any two nodes, whatever their groups; see take_link_odds.
+        self.chance: Tensor
+        self.register_buffer("chance", torch.zeros(()))
         self.classifier = nn.Linear(settings.dim, num_classes) if num_classes else None
         told = num_classes > 0 and self.has_block_groups and settings.class_groups
         self.class_odds = (
@@ -162,12 +166,14 @@ class GraphHAMNet(nn.Module):
         first = sum(self.groups[:level])
         return slice(first, first + self.groups[level])
 
-    def take_link_odds(self, tables: Sequence[npt.NDArray[Any]]) -> None:
+    def take_link_odds(self, tables: Sequence[npt.NDArray[Any]], chance: float = 0.0) -> None:
         """Start the group attention of every layer from the block model's log odds of a link.
 
         Args:
             tables: Per level ``(K_l, K_l)`` T; the score of a link is pi_i T pi_j.
+            chance: Share of the links that join any two nodes.
         """
+        self.chance.fill_(chance)
         for level, table in enumerate(tables):
             score = self.layer(level).pair_score
             if score is not None:
@@ -294,22 +300,46 @@ class GraphHAMNet(nn.Module):
         logits: Tensor = self.classifier(joined)
         return logits if self.class_odds is None else logits + memberships @ self.class_odds
 
-    def spread(self, logits: Tensor, block: Block) -> Tensor:
+    def spread(self, logits: Tensor, block: Block, memberships: Tensor) -> Tensor:
         """Average class logits along edges, as personalised PageRank would spread them.
 
         With few labels most nodes have none within the reach of the layers; this adds reach without
-        adding parameters.
+        adding parameters. A link counts by how probable it is that it is there for a reason.
 
         Args:
             logits: ``(num_targets, num_classes)`` what each node's own states say.
             block: The neighbourhood; unless its sources are its targets, nothing is averaged.
+            memberships: ``(num_targets, sum of K_l)`` the block model's; no columns without one.
         """
-        if block.num_sources != block.num_targets:
+        if block.num_sources != block.num_targets or not self.settings.class_steps:
             return logits
+        weights = self._reasons(block, memberships)
         own = logits
         for _ in range(self.settings.class_steps):
-            logits = torch.lerp(kernels.mean_aggregate(logits, block), own, _AT_HOME)
+            if weights is None:
+                heard = kernels.mean_aggregate(logits, block)
+            else:
+                heard = kernels.aggregate(weights, logits[:, None], block)[:, 0]
+            logits = torch.lerp(heard, own, _AT_HOME)
         return logits
+
+    @torch.no_grad()
+    def _reasons(self, block: Block, memberships: Tensor) -> Tensor | None:
+        """Return ``(num_edges, 1)`` shares of each neighbourhood: links that are no chance count.
+
+        Where groups have W times the links that degrees explain and a share c of all links joins
+        any two nodes, 1 - c / W of theirs are no chance. Unlike group attention, which prefers a
+        likely link to an unlikely one, this leaves links alone where none are there by chance.
+        """
+        if not self.has_block_groups:
+            return None
+        finest = memberships[:, self.level_columns(0)].contiguous()
+        scores = self.layer(0).group_scores(finest, block)
+        if scores is None:
+            return None
+        probable = (1 - self.chance * torch.exp(-scores)).clamp_min(_LEAST_PROBABLE)
+        weights = kernels.edge_softmax(probable.log(), block)
+        return weights if block.weights is None else kernels.rescaled(weights, block)
 
     def decoder(self, level: int) -> ContextDecoder:
         """Return the context decoder of a level (from 0)."""

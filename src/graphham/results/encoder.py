@@ -283,7 +283,8 @@ class Encoder:
             parts.append(self.model.class_logits([span], memberships).cpu())
         logits = torch.cat(parts)
         if self.config.model.class_steps:
-            logits = self.model.spread(logits, Block.full(graph, self.config.model.self_edge))
+            block = Block.full(graph, self.config.model.self_edge)
+            logits = self.model.spread(logits.to(device), block, inputs.memberships.to(device))
         return logits
 
     def class_scores(self, graph: Graph, inputs: NodeInputs) -> npt.NDArray[np.float32]:

@@ -136,8 +136,9 @@ def _classes(encoded: EncodedStep) -> dict[str, Tensor]:
         picked = [take_rows(h, here)[0] for h in states]
         logits = model.class_logits(picked, memberships[here], generator)
         return {"class": loss.class_weight * class_loss(logits, targets)}
-    logits = model.class_logits(states, memberships[: len(states[0])], generator)
-    logits = model.spread(logits, step.batch.blocks[-1])[step.members]
+    told = memberships[: len(states[0])]
+    logits = model.class_logits(states, told, generator)
+    logits = model.spread(logits, step.batch.blocks[-1], told)[step.members]
     parts = {"class": loss.class_weight * class_loss(logits[labelled], targets)}
     if teacher is not None and not bool(labelled.all()):
         expected = teacher[rows[~labelled]].to(logits)

@@ -12,7 +12,7 @@ from sklearn.metrics import adjusted_mutual_info_score
 
 from graphham.config.resolved import ResolvedConfig
 from graphham.graph.graph import Graph
-from graphham.model.block_model import BlockFit
+from graphham.model.block_model import BlockFit, chance_share
 from graphham.model.group_map import GroupInputs, GroupMap, fit_from
 from graphham.model.group_tree import group_tree, trees_above
 from graphham.model.inputs import NodeInputs
@@ -53,6 +53,13 @@ class FittedGroups:
     inputs: GroupInputs
     fits: list[BlockFit]
     key: Any
+
+    def chance(self) -> float:
+        """Return the share of the links that join any two nodes, whatever their groups."""
+        links = self.inputs.links
+        return chance_share(
+            self.map.model.tables[0], self.map.known, links.out_degrees, links.in_degrees
+        )
 
     def committee(self, config: ResolvedConfig) -> list[BlockFit]:
         """Return the fits whose mean teaches nodes without labels: finer and coarser ones.

@@ -42,8 +42,9 @@ def class_logits(model: GraphHAMNet, batch: Batch) -> Tensor:
     with torch.no_grad():
         model.eval()
         states = [one.output for one in model.encode(batch)]
-        logits = model.class_logits(states, batch.memberships[: batch.num_targets])
-        return model.spread(logits, batch.blocks[-1]).cpu()
+        told = batch.memberships[: batch.num_targets]
+        logits = model.class_logits(states, told)
+        return model.spread(logits, batch.blocks[-1], told).cpu()
 
 
 class LinkValidator:
