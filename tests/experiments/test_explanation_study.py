@@ -73,7 +73,8 @@ def test_tables_show_targets_and_ratios() -> None:
             metrics["auc"] = dict.fromkeys(SCORES, 0.9)
         else:
             halves = {f"{name} {half}": 0.04 for name in SCORES for half in ("highest", "lowest")}
-            metrics["fidelity"] = {"nodes": 10, "random": 0.01, **halves}
+            moved = {"random": 0.01, **halves}
+            metrics["fidelity"] = {"nodes": 10, "random": 0.0, **halves, "moved": moved}
         records[cell.key] = {"status": "done", "cell": cell.to_dict(), "metrics": metrics}
     numbers, scores = tables(records, range(2))
     assert numbers.rows[0]["target"] == "<= 0.85"

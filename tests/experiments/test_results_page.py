@@ -103,7 +103,8 @@ def test_structure_mixtures_and_size_have_their_place(tmp_path: Path) -> None:
     ]
     text = "".join(json.dumps(line) + "\n" for line in lines)
     (tmp_path / "structure.jsonl").write_text(text)
-    row = {"graph": "g", "degree": 12, "read": "mixtures", "corr": 0.5, "ratio": 0.9, "auc": 0.93}
+    row = {"graph": "g", "degree": 12, "read": "mixtures", "corr": 0.5, "auc": 0.93}
+    row |= {"ratio": 0.7, "ratio_all": 0.9}
     (tmp_path / "mixture.jsonl").write_text(json.dumps({**row, "w": 0.3}) + "\n")
     cell = size_study.study_cells()[0]
     refused = {"cell": cell.to_dict(), "status": "refused", "reason": "no"}
