@@ -122,12 +122,12 @@ class GraphHAM(Method):
                 {"settings": gentle},
                 {"settings": {**gentle, "model.residual": True}},
             ]
-        still = {"train.edge_dropout": 0.0}
+        fewer = {"train.edge_dropout": 0.3}
         return [
             {},
             {"settings": {"model.residual": True}},
-            {"settings": still},
-            {"settings": {**still, "model.residual": True}},
+            {"settings": fewer},
+            {"settings": {**fewer, "model.residual": True}},
         ]
 
     def _usual_task(self) -> str:
