@@ -32,6 +32,18 @@ def some_links(n, degree, seed):
     return both
 
 
+def test_a_rewired_copy_of_a_large_graph_has_some_of_its_nodes():
+    x = np.random.default_rng(1).normal(size=(300, 3)).astype(np.float32)
+    data = block_data(some_links(300, 6, 1), x)
+    copy = rewired(data, np.random.default_rng(0), 100)
+    assert (copy.num_nodes, copy.x.shape, len(copy.seen)) == (100, (100, 3), 100)
+    # Nodes keep their degrees, but for loops and an end left over.
+    assert copy.degrees.mean() == pytest.approx(data.degrees.mean(), rel=0.15)
+    np.testing.assert_allclose(copy.squares, np.square(copy.x).sum(0), rtol=1e-4)
+    assert (copy.adjacency != copy.adjacency.T).nnz == 0
+    assert rewired(data, np.random.default_rng(0), 300).num_nodes == 300
+
+
 def test_rewired_links_keep_degrees():
     adjacency = planted_hierarchy((3, 4), 1200, features="none", seed=3).graph.adjacency()
     data = block_data(adjacency, None)

@@ -38,7 +38,7 @@ def test_joins_end_at_the_groups_there_are():
 
 def test_a_large_graph_is_split_into_what_is_inside_its_groups(monkeypatch):
     monkeypatch.setattr(group_search, "LARGE", 500)
-    monkeypatch.setattr(group_search, "_FEW", 3)
+    monkeypatch.setattr(group_search, "FEW", 3)
     planted = tree()
     search = search_of(planted)
     assert search.count == 3

@@ -81,16 +81,30 @@ def block_data(adjacency: sp.csr_matrix, x: Floats | None) -> BlockData:
     return BlockData(adjacency, degrees, x, seen, np.einsum("ir,ir->r", x, x, dtype=np.float64))
 
 
-def rewired(data: BlockData, generator: np.random.Generator) -> BlockData:
+def rewired(data: BlockData, generator: np.random.Generator, most: int | None = None) -> BlockData:
     """Return a copy with the same degrees whose links join random ends, and with shuffled features.
 
     Every feature is dealt out anew by itself: groups that features alone make are structure too,
     and must not count as chance.
     Ends of links are shuffled; pairs drawn twice weigh twice, as the block model counts them, and
     loops trade their end with another link.
+
+    Args:
+        data: The graph.
+        generator: Source of all draws.
+        most: Most nodes of the copy; of a larger graph so many are drawn with all their links,
+            which join each other. What chance gains grows with the number of nodes alone.
     """
-    upper = sp.triu(data.adjacency, 1, format="coo")
-    ends = np.concatenate([upper.row, upper.col])
+    if most is not None and data.num_nodes > most:
+        chosen = np.sort(generator.choice(data.num_nodes, most, replace=False))
+        links = data.adjacency[chosen]
+        ends = np.repeat(np.arange(most), np.diff(links.indptr))
+        given = generator.permutation(links.data)[: len(ends) // 2]
+        ends, x, seen = ends[: 2 * len(given)], data.x[chosen], data.seen[chosen]
+    else:
+        upper = sp.triu(data.adjacency, 1, format="coo")
+        ends, given = np.concatenate([upper.row, upper.col]), upper.data
+        x, seen = data.x.copy(), data.seen
     ends = ends[generator.permutation(len(ends))].reshape(2, -1)
     for _ in range(20):
         loops = np.flatnonzero(ends[0] == ends[1])
@@ -100,15 +114,15 @@ def rewired(data: BlockData, generator: np.random.Generator) -> BlockData:
         for loop, other in zip(loops, others, strict=True):
             ends[1, [loop, other]] = ends[1, [other, loop]]
     kept = ends[0] != ends[1]
-    weights = upper.data[generator.permutation(len(upper.data))][kept]
-    half = sp.csr_matrix((weights, ends[:, kept]), shape=data.adjacency.shape)
+    weights = given[generator.permutation(len(given))][kept]
+    half = sp.csr_matrix((weights, ends[:, kept]), shape=(len(x), len(x)))
     adjacency = (half + half.T).tocsr().astype(np.float32)
     degrees = np.asarray(adjacency.sum(1), dtype=np.float32).ravel()
-    rows = np.flatnonzero(data.seen)
-    x = data.x.copy()
+    rows = np.flatnonzero(seen)
     for column in range(x.shape[1]):
         x[rows, column] = x[generator.permutation(rows), column]
-    return BlockData(adjacency, degrees, x, data.seen, data.squares)
+    squares = data.squares if len(x) == data.num_nodes else np.square(x, dtype=np.float64).sum(0)
+    return BlockData(adjacency, degrees, x, seen, squares)
 
 
 def in_one_group(codes: Codes) -> FewGroups:

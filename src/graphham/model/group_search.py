@@ -48,7 +48,7 @@ _ROUNDS = 6  # mean-field rounds between joins
 _KEPT = 0.75  # share of the groups that joins leave before the next rounds
 _SPLITS = 3  # times that groups are split into what is inside them
 _SPLIT_FROM = 4  # times the mean size of a start group from which on a group is split
-_FEW = 24  # groups to start with where splits do the rest
+FEW = 24  # groups to start with where splits do the rest
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +81,7 @@ class GroupSearch:
         self.data, self.points, self.most, self.key = data, points, most, key
         self.is_large = data.num_nodes > LARGE
         # Splits find what lies inside a group of a large graph at a fraction of the cost.
-        self.count = min(most, _FEW) if self.is_large else most
+        self.count = min(most, FEW) if self.is_large else most
         self.vectors: Floats | None = None
         self.kind, self.coarse = "links", np.zeros(data.num_nodes, dtype=np.int32)
         self.insides: list[_Inside] | None = (
