@@ -147,25 +147,47 @@ def test_dropout_falls_with_size_within_bounds():
 
 
 def test_memory_decides_between_the_whole_graph_and_samples():
-    large = GraphFacts(10**7, 10**9, 100)
-    assert resolve(make_config({}), CORA).train.batch == "full"
-    assert resolve(make_config({}), large).train.batch == "sampled"
-    assert resolve(make_config({"train.memory_gib": 1e5}), large).train.batch == "full"
+    large, few = GraphFacts(10**7, 10**9, 100), {"train.epochs": 5}
+    assert resolve(make_config(few), CORA).train.batch == "full"
+    assert resolve(make_config(few), large).train.batch == "sampled"
+    assert resolve(make_config({"train.memory_gib": 1e5, **few}), large).train.batch == "full"
     assert resolve(make_config({"train.batch": "full"}), large).train.batch == "full"
     assert resolve(make_config({"train.shards": 2}), CORA).train.batch == "sampled"
+
+
+def test_many_nodes_without_labels_take_a_few_small_steps():
+    """Whatever memory there is, and however many nodes."""
+    for nodes in (60_000, 10**7):
+        large = GraphFacts(nodes, 10 * nodes, 100, free_memory=1 << 40)
+        train = resolve(make_config({}), large).train
+        assert (train.batch, train.batch_size, train.epochs * train.epoch_steps) == (
+            "sampled",
+            64,
+            512,
+        )
+        assert train.dropout <= 0.1
+        # One contrast set for each shard.
+        assert resolve(make_config({"train.shards": 3}), large).train.batch_size == 192
+        assert resolve(make_config({"train.batch_size": 32}), large).train.batch_size == 32
+    middle = resolve(make_config({}), GraphFacts(50_000, 500_000, 100)).train
+    assert (middle.batch, middle.epochs, middle.dropout) == ("full", 80, 0.5)
+    # Vectors of single nodes are learned one by one.
+    tables = resolve(make_config({"loss.context": "skipgram", "train.batch": "sampled"}), large)
+    assert tables.train.batch_size == 512
 
 
 def test_what_is_free_decides_and_is_not_asked_again():
     middle = GraphFacts(500_000, 5_000_000, 100)
     roomy, tight = (replace(middle, free_memory=gib << 30) for gib in (64, 2))
-    open_settings = make_config({})
+    open_settings = make_config({"train.epochs": 5})
     whole, parts = resolve(open_settings, roomy), resolve(open_settings, tight)
     assert (whole.train.batch, parts.train.batch) == ("full", "sampled")
     # What made the numbers is in the config: another machine goes on with it.
     assert resolve(whole, tight) == whole
     assert resolve(parts, roomy) == parts
     # What the user says counts more than what is free.
-    assert resolve(make_config({"train.memory_gib": 99}), tight).train.batch == "full"
+    said = make_config({"train.memory_gib": 99, "train.epochs": 5})
+    assert resolve(said, tight).train.batch == "full"
 
 
 @pytest.mark.parametrize("gib", [0.5, 1, 4, 16, 2000, None])
@@ -179,7 +201,7 @@ def test_batches_shrink_where_that_helps():
     facts = GraphFacts(2_000_000, 20_000_000, 16)
 
     def size(free, **settings):
-        config = make_config({"train.batch": "sampled"}, settings)
+        config = make_config({"train.batch": "sampled", "train.epochs": 5}, settings)
         return resolve(config, replace(facts, free_memory=free)).train.batch_size
 
     assert size(1 << 40) == size(None, **{"train.batch_size": 512}) == 512
@@ -191,16 +213,16 @@ def test_batches_shrink_where_that_helps():
 @pytest.mark.parametrize(
     ("nodes", "settings", "epochs"),
     [
-        (51_200, {}, 60),  # a hundred steps a pass
-        (512_000_000, {}, 24),  # of 256 steps each: far less than one pass
+        (40_960, {}, 75),  # eighty steps a pass
+        (512_000_000, {}, 8),  # of 64 steps each: far less than one pass
         (512_000_000, {"train.epoch_steps": 0}, 4),
         (1000, {}, 80),  # never more than the whole graph gets
-        (51_200, {"train.epoch_steps": 10}, 600),
-        (51_200, {"train.epoch_steps": 500}, 60),
+        (40_960, {"train.epoch_steps": 10}, 600),
+        (40_960, {"train.epoch_steps": 500}, 75),
         (512_000_000, {"train.epochs": 3}, 3),
     ],
 )
-def test_sampled_passes_take_about_six_thousand_steps(nodes, settings, epochs):
+def test_sampled_passes_take_about_as_many_steps_as_quality_grows_for(nodes, settings, epochs):
     settings = make_config({"train.batch": "sampled", **settings})
     assert resolve(settings, GraphFacts(nodes, nodes)).train.epochs == epochs
 

@@ -47,11 +47,11 @@ def test_the_largest_stay_in_order_and_traces_go(held):
 def test_sums_over_links_are_products(held, links):
     _, groups, shares = held
     member = dense(groups, shares, 6)
-    around = np.zeros((10, 6), np.float32)
-    loops.gather(links.indptr, links.indices, links.data, groups, shares, 20, around)
-    np.testing.assert_allclose(around, (links @ member)[20:30], atol=1e-5)
+    around = np.zeros((50, 6), np.float32)
+    loops.gather(links.indptr, links.indices, links.data, groups, shares, around)
+    np.testing.assert_allclose(around, links @ member, atol=1e-5)
     table = np.zeros((6, 6))
-    loops.add_links(links.indptr, links.indices, links.data, groups, shares, table)
+    loops.add_links(around, groups, shares, table)
     np.testing.assert_allclose(table, member.T @ (links @ member), atol=1e-4)
 
 

@@ -213,9 +213,15 @@ def test_links_are_shared_out_as_by_plain_loops(weighted) -> None:
             both = here[:, None] * table * there
             expected += both / both.sum() * (weights[e] if weighted else 1)
     counts = np.zeros((4, 4))
-    loops.share_links(*case["links"], case["odds"], case["table"], *case["kept"], counts)
+    loops.share_links(*case["links"], case["odds"], case["table"], *case["kept"], 1, counts)
     np.testing.assert_allclose(counts, expected, rtol=1e-2, atol=1e-2)
-    is_link = np.repeat(np.arange(16), np.diff(indptr)) != indices
+    some = np.zeros((4, 4))
+    loops.share_links(*case["links"], case["odds"], case["table"], *case["kept"], 3, some)
+    ends = np.repeat(np.arange(16), np.diff(indptr))
+    seen = (ends < indices) & (ends % 3 == 0)
+    # Every link that is seen stands for three, at both of its ends.
+    assert some.sum() == pytest.approx(6 * float(weights[seen].sum() if weighted else sum(seen)))
+    is_link = ends != indices
     assert counts.sum() == pytest.approx(
         float(weights[is_link].sum() if weighted else sum(is_link))
     )

@@ -32,6 +32,18 @@ def some_links(n, degree, seed):
     return both
 
 
+def test_a_rewired_copy_of_a_large_graph_has_some_of_its_nodes():
+    x = np.random.default_rng(1).normal(size=(300, 3)).astype(np.float32)
+    data = block_data(some_links(300, 6, 1), x)
+    copy = rewired(data, np.random.default_rng(0), 100)
+    assert (copy.num_nodes, copy.x.shape, len(copy.seen)) == (100, (100, 3), 100)
+    # Nodes keep their degrees, but for loops and an end left over.
+    assert copy.degrees.mean() == pytest.approx(data.degrees.mean(), rel=0.15)
+    np.testing.assert_allclose(copy.squares, np.square(copy.x).sum(0), rtol=1e-4)
+    assert (copy.adjacency != copy.adjacency.T).nnz == 0
+    assert rewired(data, np.random.default_rng(0), 300).num_nodes == 300
+
+
 def test_rewired_links_keep_degrees():
     adjacency = planted_hierarchy((3, 4), 1200, features="none", seed=3).graph.adjacency()
     data = block_data(adjacency, None)
@@ -91,8 +103,8 @@ def test_a_round_is_a_softmax_over_links_degrees_sizes_and_features():
     x = np.random.default_rng(1).normal(size=(60, 3)).astype(np.float32)
     x[:30, 0] += 6 * dense[:30, 0]
     data = block_data(some_links(60, 6, 1), x)
-    rates = estimate_rates(group_tables(data, held))
-    ((first, last, around),) = surroundings(data, held)
+    around = surroundings(data, held)
+    rates = estimate_rates(group_tables(data, held, around))
     np.testing.assert_allclose(around, data.adjacency @ dense, atol=1e-4)
     links = dense.T @ data.adjacency @ dense
     ends = links.sum(1)
@@ -104,11 +116,11 @@ def test_a_round_is_a_softmax_over_links_degrees_sizes_and_features():
         means = (dense.T @ data.x[:, dim]) / dense.sum(0)
         within = (data.x[:, dim] ** 2).sum() - (dense.sum(0) * means**2).sum()
         expected += (np.outer(data.x[:, dim], means) - means**2 / 2) * 60 / within
-    told = group_logits(data, first, last, around, rates)
+    told = group_logits(data, 0, 60, around, rates)
     np.testing.assert_allclose(told, expected, atol=2e-3)
-    moved = one_round(data, held, rates)
+    moved = one_round(data, held, rates, around)
     np.testing.assert_array_equal(moved.groups[:, 0], told.argmax(1))
-    fewer = one_round(data, held, rates, np.array([1, 3, 4]))
+    fewer = one_round(data, held, rates, around, np.array([1, 3, 4]))
     assert fewer.count == 3
     np.testing.assert_array_equal(fewer.groups[:, 0], told[:, [1, 3, 4]].argmax(1))
 

@@ -38,13 +38,15 @@ def test_joins_end_at_the_groups_there_are():
 
 def test_a_large_graph_is_split_into_what_is_inside_its_groups(monkeypatch):
     monkeypatch.setattr(group_search, "LARGE", 500)
-    monkeypatch.setattr(group_search, "_FEW", 3)
+    monkeypatch.setattr(group_search, "FEW", 3)
     planted = tree()
     search = search_of(planted)
     assert search.count == 3
     coarse = search.best(splits=0)
     assert coarse.tables.count == 3
-    for found in (search.best(), search.again(0)):
+    first, insides = search.best(), search.insides
+    for found in (first, search.again(0)):
+        assert search.insides is insides  # looked into once, for all starts
         assert 10 <= found.tables.count <= 12
         assert adjusted_mutual_info_score(found.codes, planted.levels[0]) > 0.9
 

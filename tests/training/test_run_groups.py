@@ -61,6 +61,17 @@ def test_a_large_graph_is_started_once_of_each_kind(monkeypatch):
     assert len(groups.fits) == 2
 
 
+def test_a_large_graph_is_started_from_what_a_search_found_alone(monkeypatch):
+    class Search:
+        def start(self, groups, points, key):
+            return GRAPH.labels.codes.astype(np.int64), TREE
+
+    monkeypatch.setattr(run_groups, "_FEW_STARTS_FROM", 100)
+    groups, _ = fitted(search=Search(), groups=(6, 2), groups_from="graph")
+    assert len(groups.fits) == 1
+    np.testing.assert_array_equal(groups.map.model.parents[0], TREE[0])
+
+
 def test_features_made_from_links_count_less():
     assert fitted(without_features(GRAPH))[0].map.scale < fitted()[0].map.scale
 

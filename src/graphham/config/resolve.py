@@ -20,6 +20,13 @@ from graphham.errors import InputError
 _SAMPLED_STEPS = 6000
 _FEWEST_PASSES = 4  # where an epoch is one
 _EPOCH_STEPS = 256
+# Beyond so many nodes an unsupervised step over the whole graph encodes many times the nodes that
+# its loss compares. Steps of one contrast set each reach the same loss in a fourth of the time, and
+# need not be more for a larger graph: there are as many weights to learn.
+_WHOLE_NODES = 50_000
+_LARGE_STEPS = 512
+_LARGE_EPOCH_STEPS = 64
+_LARGE_BATCH = 64  # targets per shard: one contrast set
 # Share of the loss that an eighth of the epochs must win, or training has settled.
 _SETTLED = 0.003
 # Targets per sampled step: as many as quality was tried with, or fewer where memory is short.
@@ -86,6 +93,9 @@ class TaskDefaults:
 
 
 _EMBED = TaskDefaults()
+# The states of many nodes are not learned by heart: with less dropout the loss falls further, also
+# where it is measured without any.
+_EMBED_LARGE = replace(_EMBED, dropout=RateBySize(0.5, 0.35, 0.1))
 # Labels teach and contexts are an aid; validation labels end the longer training early.
 _CLASSIFY = TaskDefaults(
     feature_dropout=RateBySize(0.7, 0.7, 0.1),
@@ -142,6 +152,7 @@ def resolve(settings: RunConfig, facts: GraphFacts) -> ResolvedConfig:
     defaults = task_defaults(settings, facts)
     n, train, rows = facts.num_nodes, settings.train, _has_link_rows(settings, facts)
     is_open = train.epochs is None and settings.preset != "paper"
+    is_large = _is_large(settings, facts)
     values = settings.model_dump()
     values |= {"groups": groups, "layers": len(groups)}
     if settings.groups is None and settings.task == "embed" and facts.found_groups is not None:
@@ -167,17 +178,18 @@ def resolve(settings: RunConfig, facts: GraphFacts) -> ResolvedConfig:
         edge_dropout=defaults.edge_dropout.at(n),
         dropout=defaults.dropout.at(n),
         weight_decay=float(f"{defaults.weight_decay * min(1.0, _TUNED_NODES / n):.2g}"),
-        batch="sampled" if train.shards > 1 else "full",
-        batch_size=_BATCH_SIZES[0],
+        batch="sampled" if train.shards > 1 or is_large else "full",
+        batch_size=_LARGE_BATCH * train.shards if is_large else _BATCH_SIZES[0],
         epochs=defaults.epochs,
         settle=_SETTLED if is_open else 0.0,
-        epoch_steps=_EPOCH_STEPS if is_open else 0,
+        epoch_steps=(_LARGE_EPOCH_STEPS if is_large else _EPOCH_STEPS) if is_open else 0,
     )
     _fit_into_memory(train, values, facts)
     if train.epochs is None and values["train"]["batch"] == "sampled":
-        size = values["train"]["batch_size"]
+        each = -(-n // int(values["train"]["batch_size"]))
         cut = int(values["train"]["epoch_steps"])
-        values["train"]["epochs"] = _sampled_epochs(size, cut, n, defaults.epochs)
+        steps = _LARGE_STEPS if is_large else _SAMPLED_STEPS
+        values["train"]["epochs"] = _sampled_epochs(steps, each, cut, defaults.epochs)
     return ResolvedConfig.model_validate(values)
 
 
@@ -210,13 +222,19 @@ def explain_resolved(settings: RunConfig, facts: GraphFacts) -> tuple[str, ...]:
 def task_defaults(settings: RunConfig, facts: GraphFacts) -> TaskDefaults:
     """Return what the kind of fit does where its settings are open."""
     if settings.task == "embed":
-        return _EMBED
+        return _EMBED_LARGE if _is_large(settings, facts) else _EMBED
     if not facts.has_few_labels:
         if not _has_link_rows(settings, facts):
             return _CLASSIFY
         is_all = not facts.num_features and facts.neighbors_agree
         return _LINKS_ARE_ALL if is_all else _LINKS_ARE_INPUTS
     return _FEW_LABELS if facts.neighbors_agree else _FEW_LABELS_NEIGHBORS_DIFFER
+
+
+def _is_large(settings: RunConfig, facts: GraphFacts) -> bool:
+    """Whether a few small steps do: many nodes, no labels, and no vectors of single nodes."""
+    is_open = settings.train.epochs is None and settings.loss.context == "infonce"
+    return is_open and settings.task == "embed" and facts.num_nodes > _WHOLE_NODES
 
 
 def _has_link_rows(settings: RunConfig, facts: GraphFacts) -> bool:
@@ -297,7 +315,9 @@ def _fit_into_memory(train: TrainConfig, values: dict[str, Any], facts: GraphFac
     if train.batch_size is not None or values["train"]["batch"] != "sampled":
         return
     # The largest that fits, and otherwise the largest that saves all that smaller ones can.
-    sizes = {size: needed(batch_size=size) for size in _BATCH_SIZES}
+    chosen = int(values["train"]["batch_size"])
+    smaller = (size for size in _BATCH_SIZES if size < chosen)
+    sizes = {size: needed(batch_size=size) for size in (chosen, *smaller)}
     enough = max(room, min(sizes.values()))
     values["train"]["batch_size"] = max(size for size, num in sizes.items() if num <= enough)
 
@@ -320,12 +340,18 @@ def _context_table(settings: RunConfig, facts: GraphFacts, groups: tuple[int, ..
     return "full" if size <= most else "factored"
 
 
-def _sampled_epochs(batch_size: int, epoch_steps: int, num_nodes: int, most: int) -> int:
-    """Return the epochs that take about as many sampled steps as quality grows for."""
-    steps = -(-num_nodes // batch_size)
-    if 0 < epoch_steps < steps:
-        return -(-_SAMPLED_STEPS // epoch_steps)
-    return min(most, max(_FEWEST_PASSES, -(-_SAMPLED_STEPS // steps)))
+def _sampled_epochs(steps: int, pass_steps: int, epoch_steps: int, most: int) -> int:
+    """Return the epochs that take about as many sampled steps as quality grows for.
+
+    Args:
+        steps: So many steps.
+        pass_steps: Steps of a pass over all nodes.
+        epoch_steps: Steps after which an epoch ends; 0 for a pass.
+        most: Most passes.
+    """
+    if 0 < epoch_steps < pass_steps:
+        return -(-steps // epoch_steps)
+    return min(most, max(_FEWEST_PASSES, -(-steps // pass_steps)))
 
 
 def _fill(section: dict[str, Any], **decided: Any) -> None:

@@ -180,15 +180,19 @@ class TrainConfig(_Section):
         ge=1,
         le=1_000_000,
         description="passes over the nodes; when absent at most 80 (classify 150, with few labels "
-        "300) whole-graph steps, or enough sampled ones for about 6,000 steps",
+        "300) whole-graph steps, or enough sampled ones for about 6,000 steps; embed beyond 50,000 "
+        "nodes at most 512 steps",
     )
     batch: Literal["auto", "full", "sampled"] = Field(
-        "auto", description="whole graph per step, or sampled neighbourhoods; auto asks memory"
+        "auto",
+        description="whole graph per step, or sampled neighbourhoods; auto asks memory, and "
+        "samples beyond 50,000 nodes where embed leaves the epochs open",
     )
     batch_size: int | None = Field(
         None,
         ge=1,
-        description="targets per sampled step; when absent 512, or fewer where memory is short",
+        description="targets per sampled step; when absent 512, or fewer where memory is short; "
+        "64 beyond 50,000 nodes where embed leaves the epochs open",
     )
     settle: float | None = Field(
         None,

@@ -12,17 +12,11 @@ from graphham.system.jit import Array, jit
 
 @jit
 def gather(
-    indptr: Array,
-    indices: Array,
-    weights: Array,
-    groups: Array,
-    shares: Array,
-    first: int,
-    around: Array,
+    indptr: Array, indices: Array, weights: Array, groups: Array, shares: Array, around: Array
 ) -> None:
-    """Sum the memberships of the neighbours of consecutive nodes."""
+    """Sum the memberships of every node's neighbours."""
     for row in range(len(around)):
-        for at in range(indptr[first + row], indptr[first + row + 1]):
+        for at in range(indptr[row], indptr[row + 1]):
             node = indices[at]
             for slot in range(groups.shape[1]):
                 share = shares[node, slot]
@@ -32,25 +26,15 @@ def gather(
 
 
 @jit
-def add_links(
-    indptr: Array, indices: Array, weights: Array, groups: Array, shares: Array, table: Array
-) -> None:
-    """Add every link to the cells of its ends' groups."""
-    around = np.zeros(len(table), dtype=np.float32)
+def add_links(around: Array, groups: Array, shares: Array, table: Array) -> None:
+    """Add every link to the cells of its ends' groups, from what :func:`gather` summed."""
     for i in range(len(groups)):
-        around[:] = 0
-        for at in range(indptr[i], indptr[i + 1]):
-            j = indices[at]
-            for b in range(groups.shape[1]):
-                if shares[j, b] == 0:
-                    break
-                around[groups[j, b]] += weights[at] * shares[j, b]
         for a in range(groups.shape[1]):
             if shares[i, a] == 0:
                 break
             row, share = table[groups[i, a]], shares[i, a]
-            for k in range(len(around)):
-                row[k] += share * around[k]
+            for k in range(around.shape[1]):
+                row[k] += share * around[i, k]
 
 
 @jit

@@ -341,6 +341,7 @@ def share_links(
     single: Array,
     pairs: Array,
     mass: Array,
+    every: int,
     counts: Array,
 ) -> None:
     """Add up the links that the two ends' memberships and the link table give to pairs of groups.
@@ -357,13 +358,14 @@ def share_links(
         single: As for :func:`weigh_pairs`.
         pairs: As for :func:`weigh_pairs`.
         mass: As for :func:`weigh_pairs`.
+        every: Only the links of every so manieth row are added up, each that many times.
         counts: ``(K, K)`` float64 output, added to.
     """
     width = odds.shape[1]
     here, there = np.empty(width, dtype=np.float32), np.empty(width, dtype=np.float32)
     asked_i, asked_j = np.empty(width, dtype=np.float32), np.empty(width, dtype=np.float32)
     groups = np.empty(width, dtype=np.int64)
-    for i in range(len(indptr) - 1):
+    for i in range(0, len(indptr) - 1, every):
         for e in range(indptr[i], indptr[i + 1]):
             j = indices[e]
             if j <= i:
@@ -384,7 +386,7 @@ def share_links(
                 if here[k] > _FAINT:
                     for m in range(used):
                         fit += here[k] * table[k, groups[m]] * there[groups[m]]
-            part = (weights[e] if len(weights) else 1.0) / max(fit, 1e-30)
+            part = every * (weights[e] if len(weights) else 1.0) / max(fit, 1e-30)
             for k in range(width):
                 if here[k] > _FAINT:
                     for m in range(used):

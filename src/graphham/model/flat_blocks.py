@@ -7,7 +7,6 @@ of these.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,16 +81,30 @@ def block_data(adjacency: sp.csr_matrix, x: Floats | None) -> BlockData:
     return BlockData(adjacency, degrees, x, seen, np.einsum("ir,ir->r", x, x, dtype=np.float64))
 
 
-def rewired(data: BlockData, generator: np.random.Generator) -> BlockData:
+def rewired(data: BlockData, generator: np.random.Generator, most: int | None = None) -> BlockData:
     """Return a copy with the same degrees whose links join random ends, and with shuffled features.
 
     Every feature is dealt out anew by itself: groups that features alone make are structure too,
     and must not count as chance.
     Ends of links are shuffled; pairs drawn twice weigh twice, as the block model counts them, and
     loops trade their end with another link.
+
+    Args:
+        data: The graph.
+        generator: Source of all draws.
+        most: Most nodes of the copy; of a larger graph so many are drawn with all their links,
+            which join each other. What chance gains grows with the number of nodes alone.
     """
-    upper = sp.triu(data.adjacency, 1, format="coo")
-    ends = np.concatenate([upper.row, upper.col])
+    if most is not None and data.num_nodes > most:
+        chosen = np.sort(generator.choice(data.num_nodes, most, replace=False))
+        links = data.adjacency[chosen]
+        ends = np.repeat(np.arange(most), np.diff(links.indptr))
+        given = generator.permutation(links.data)[: len(ends) // 2]
+        ends, x, seen = ends[: 2 * len(given)], data.x[chosen], data.seen[chosen]
+    else:
+        upper = sp.triu(data.adjacency, 1, format="coo")
+        ends, given = np.concatenate([upper.row, upper.col]), upper.data
+        x, seen = data.x.copy(), data.seen
     ends = ends[generator.permutation(len(ends))].reshape(2, -1)
     for _ in range(20):
         loops = np.flatnonzero(ends[0] == ends[1])
@@ -101,15 +114,15 @@ def rewired(data: BlockData, generator: np.random.Generator) -> BlockData:
         for loop, other in zip(loops, others, strict=True):
             ends[1, [loop, other]] = ends[1, [other, loop]]
     kept = ends[0] != ends[1]
-    weights = upper.data[generator.permutation(len(upper.data))][kept]
-    half = sp.csr_matrix((weights, ends[:, kept]), shape=data.adjacency.shape)
+    weights = given[generator.permutation(len(given))][kept]
+    half = sp.csr_matrix((weights, ends[:, kept]), shape=(len(x), len(x)))
     adjacency = (half + half.T).tocsr().astype(np.float32)
     degrees = np.asarray(adjacency.sum(1), dtype=np.float32).ravel()
-    rows = np.flatnonzero(data.seen)
-    x = data.x.copy()
+    rows = np.flatnonzero(seen)
     for column in range(x.shape[1]):
         x[rows, column] = x[generator.permutation(rows), column]
-    return BlockData(adjacency, degrees, x, data.seen, data.squares)
+    squares = data.squares if len(x) == data.num_nodes else np.square(x, dtype=np.float64).sum(0)
+    return BlockData(adjacency, degrees, x, seen, squares)
 
 
 def in_one_group(codes: Codes) -> FewGroups:
@@ -131,40 +144,51 @@ def regrouped(held: FewGroups, parents: Codes, count: int) -> FewGroups:
 def fit_rounds(data: BlockData, held: FewGroups, rounds: int) -> FewGroups:
     """Return memberships after some mean-field rounds; groups that lose all nodes go."""
     for _ in range(rounds):
-        rates = estimate_rates(group_tables(data, held))
+        around = surroundings(data, held)
+        rates = estimate_rates(group_tables(data, held, around))
         previous = held.groups[:, 0].copy()
-        held = one_round(data, held, rates)
+        held = one_round(data, held, rates, around)
         if (held.groups[:, 0] != previous).mean() < 1e-3:
             break
         sizes = np.bincount(held.groups[:, 0], minlength=held.count)
         if not sizes.all():
-            held = one_round(data, held, rates, np.flatnonzero(sizes))
+            kept = np.flatnonzero(sizes)
+            held = one_round(data, held, rates, surroundings(data, held), kept)
     return held
 
 
 def one_round(
-    data: BlockData, held: FewGroups, rates: Rates, kept: npt.NDArray[np.int64] | None = None
+    data: BlockData,
+    held: FewGroups,
+    rates: Rates,
+    around: Floats,
+    kept: npt.NDArray[np.int64] | None = None,
 ) -> FewGroups:
     """Return memberships after one mean-field round, in some of the groups only if asked."""
     groups, shares = np.empty_like(held.groups), np.empty_like(held.shares)
-    for first, last, around in surroundings(data, held):
-        logits = group_logits(data, first, last, around, rates)
+    for first, last in spans(data):
+        logits = group_logits(data, first, last, around[first:last], rates)
         if kept is not None:
             logits = np.ascontiguousarray(logits[:, kept])
         loops.keep_largest(logits, groups[first:last], shares[first:last])
     return FewGroups(groups, shares, held.count if kept is None else len(kept))
 
 
-def surroundings(data: BlockData, held: FewGroups) -> Iterator[tuple[int, int, Floats]]:
-    """Yield, some nodes at a time, the memberships summed over the links of every node."""
+def spans(data: BlockData) -> list[tuple[int, int]]:
+    """Return the bounds of the nodes that are handled at once."""
+    starts = range(0, data.num_nodes, _SPAN)
+    return [(first, min(first + _SPAN, data.num_nodes)) for first in starts]
+
+
+def surroundings(data: BlockData, held: FewGroups) -> Floats:
+    """Return ``(num_nodes, B)`` memberships summed over the links of every node.
+
+    Both the table of links and the next memberships are made of these: links are passed once.
+    """
     links = data.adjacency
-    for first in range(0, data.num_nodes, _SPAN):
-        last = min(first + _SPAN, data.num_nodes)
-        around = np.zeros((last - first, held.count), dtype=np.float32)
-        loops.gather(
-            links.indptr, links.indices, links.data, held.groups, held.shares, first, around
-        )
-        yield first, last, around
+    around = np.zeros((data.num_nodes, held.count), dtype=np.float32)
+    loops.gather(links.indptr, links.indices, links.data, held.groups, held.shares, around)
+    return around
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,13 +248,20 @@ def feature_logits(
     return told
 
 
-def group_tables(data: BlockData, held: FewGroups) -> GroupTables:
-    """Add up links, sizes, features and what is left open, group by group."""
-    count, links = held.count, data.adjacency
+def group_tables(data: BlockData, held: FewGroups, around: Floats | None = None) -> GroupTables:
+    """Add up links, sizes, features and what is left open, group by group.
+
+    Args:
+        data: The graph.
+        held: Memberships.
+        around: What :func:`surroundings` returned for them, where it is at hand.
+    """
+    count = held.count
+    around = surroundings(data, held) if around is None else around
     table, shared = np.zeros((count, count)), np.zeros((count, count))
     sizes, seen = np.zeros(count), np.zeros(count)
     sums = np.zeros((count, data.x.shape[1]))
-    loops.add_links(links.indptr, links.indices, links.data, held.groups, held.shares, table)
+    loops.add_links(around, held.groups, held.shares, table)
     entropy = loops.add_nodes(
         held.groups, held.shares, data.x, data.seen, sizes, seen, sums, shared
     )

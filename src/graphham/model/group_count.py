@@ -19,13 +19,14 @@ from sklearn.metrics import adjusted_mutual_info_score
 from graphham.errors import InputError
 from graphham.model.description_length import Codes, MergePath, find_upper_level, merge_path
 from graphham.model.flat_blocks import BlockData, block_data, group_tables, in_one_group, rewired
-from graphham.model.group_search import LARGE, GroupFit, GroupSearch, link_evidence
+from graphham.model.group_search import FEW, LARGE, GroupFit, GroupSearch, link_evidence
 from graphham.sampling.keys import derive_key, numpy_generator
 from graphham.system.threads import single_threaded
 
 Floats = npt.NDArray[np.float32]
 _AGREE = 0.5  # least AMI of two restarts; noise has 0.1 to 0.2, structure 0.65 and more
 _ABOVE_CHANCE = 1.2  # least gain over that of the rewired copy
+_COPIED = 20_000  # nodes of a large graph's copy
 _READABLE = 24  # most groups a person reads at once
 
 
@@ -106,10 +107,19 @@ def find_structure(
     fits.sort(key=lambda fit: -fit.gain)
     if fits and fits[0].gain > best.gain:
         best, fits[0] = fits[0], best
-    copy = rewired(data, numpy_generator(derive_key(seed, "rewired")))
-    kinds: dict[str, Floats | None] = {} if n > LARGE else {"features": copy.x}
-    chance = GroupSearch(copy, kinds, most, derive_key(seed, "chance")).best(splits=0).gain
+    chance = _chance_gain(data, most, seed)
     return _describe(data, best, [fit.codes for fit in fits], chance)
+
+
+def _chance_gain(data: BlockData, most: int, seed: int) -> float:
+    """Return what groups gain on a copy with the same degrees and random links."""
+    is_large = data.num_nodes > LARGE
+    generator = numpy_generator(derive_key(seed, "rewired"))
+    copy = rewired(data, generator, _COPIED if is_large else None)
+    kinds: dict[str, Floats | None] = {} if is_large else {"features": copy.x}
+    count = min(most, FEW) if is_large else most
+    found = GroupSearch(copy, kinds, count, derive_key(seed, "chance")).best(splits=0)
+    return found.gain * data.num_nodes / copy.num_nodes
 
 
 def _nothing(reached: float = 0.0) -> Structure:

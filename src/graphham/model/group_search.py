@@ -33,6 +33,7 @@ from graphham.model.flat_blocks import (
     in_one_group,
     one_round,
     regrouped,
+    spans,
     surroundings,
 )
 from graphham.model.kmeans import kmeans, nearest
@@ -47,7 +48,7 @@ _ROUNDS = 6  # mean-field rounds between joins
 _KEPT = 0.75  # share of the groups that joins leave before the next rounds
 _SPLITS = 3  # times that groups are split into what is inside them
 _SPLIT_FROM = 4  # times the mean size of a start group from which on a group is split
-_FEW = 24  # groups to start with where splits do the rest
+FEW = 24  # groups to start with where splits do the rest
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,9 +81,12 @@ class GroupSearch:
         self.data, self.points, self.most, self.key = data, points, most, key
         self.is_large = data.num_nodes > LARGE
         # Splits find what lies inside a group of a large graph at a fraction of the cost.
-        self.count = min(most, _FEW) if self.is_large else most
+        self.count = min(most, FEW) if self.is_large else most
         self.vectors: Floats | None = None
         self.kind, self.coarse = "links", np.zeros(data.num_nodes, dtype=np.int32)
+        self.insides: list[_Inside] | None = (
+            None  # of the coarse groups, looked into more than once
+        )
 
     def best(self, splits: int = _SPLITS) -> GroupFit:
         """Return the best fit over all kinds of starts, split where that gains.
@@ -96,7 +100,7 @@ class GroupSearch:
             fit = self.fit(kind, 0)
             if _rank(fit) > _rank(best):
                 best, self.kind = fit, kind
-        self.coarse = best.codes
+        self.coarse, self.insides = best.codes, None
         return self.refined(best, splits, derive_key(self.key, "refine"))
 
     def again(self, run: int) -> GroupFit:
@@ -127,7 +131,7 @@ class GroupSearch:
     def refined(self, fit: GroupFit, splits: int, key: Any) -> GroupFit:
         """Split groups while that gains, then drop those made of mixed nodes."""
         for depth in range(splits):
-            finer = _split(self.data, fit.codes, self.most, derive_key(key, depth))
+            finer = self._split(fit.codes, derive_key(key, depth))
             if finer is None:
                 break
             split = _fit_from(self.data, finer)
@@ -135,6 +139,63 @@ class GroupSearch:
                 break
             fit = split
         return without_mixed(self.data, fit)
+
+    def _split(self, codes: Codes, key: Any) -> Codes | None:
+        """Return finer groups: what is found inside large groups by the links inside them alone.
+
+        Small groups of a large graph are drowned by the noise of all its links; inside the group
+        above them they stand out. ``None`` where nothing is large or nothing is inside.
+        """
+        insides = self._look_inside(codes, key)
+        finer, total = np.zeros(len(codes), dtype=np.int32), 0
+        for group, inside in enumerate(insides):
+            found = np.zeros(len(inside.rows), dtype=np.int32)
+            if inside.part is not None:
+                start = round(2 * len(inside.rows) ** 0.25) + 4
+                start_codes = _clustered(inside.vectors, start, derive_key(key, group))
+                found = _fit_from(inside.part, start_codes).codes
+            finer[inside.rows] = total + found
+            total += int(found.max(initial=0)) + 1
+        return finer if total > len(insides) else None
+
+    def _look_inside(self, codes: Codes, key: Any) -> list[_Inside]:
+        """Return the insides of groups; those of the coarse groups are kept for other starts."""
+        is_coarse = np.array_equal(codes, self.coarse)
+        if is_coarse and self.insides is not None:
+            return self.insides
+        least = _SPLIT_FROM * len(codes) / self.most
+        found: list[_Inside] = []
+        for group in range(int(codes.max()) + 1):
+            rows = np.flatnonzero(codes == group)
+            found.append(_inside(self.data, rows, least, derive_key(key, group, "vectors")))
+        if is_coarse:
+            self.insides = found
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Inside:
+    """What lies inside a group.
+
+    Args:
+        rows: Its nodes.
+        part: The graph of the links inside; ``None`` where the group is small or has none.
+        vectors: ``(len(rows), d)`` eigenvectors of that graph.
+    """
+
+    rows: npt.NDArray[np.int64]
+    part: BlockData | None
+    vectors: Floats
+
+
+def _inside(data: BlockData, rows: npt.NDArray[np.int64], least: float, key: Any) -> _Inside:
+    """Look into a group, unless it has no more nodes than ``least``."""
+    if len(rows) > least:
+        links = data.adjacency[rows][:, rows]
+        if links.nnz:
+            part = block_data(links, data.x[rows])
+            return _Inside(rows, part, _spectral(part, key, 3))
+    return _Inside(rows, None, np.zeros((len(rows), 0), dtype=np.float32))
 
 
 def _rank(fit: GroupFit) -> tuple[bool, float]:
@@ -144,29 +205,6 @@ def _rank(fit: GroupFit) -> tuple[bool, float]:
 def link_evidence(tables: GroupTables) -> float:
     """Return what the groups save on links, their table paid for."""
     return link_gain(tables.links) - table_cost(tables.count, float(tables.links.sum()) / 2)
-
-
-def _split(data: BlockData, codes: Codes, most: int, key: Any) -> Codes | None:
-    """Return finer groups: what is found inside large groups by the links inside them alone.
-
-    Small groups of a large graph are drowned by the noise of all its links; inside the group above
-    them they stand out. ``None`` where nothing is large or nothing is inside.
-    """
-    finer, total = np.zeros(len(codes), dtype=np.int32), 0
-    count = int(codes.max()) + 1
-    for group in range(count):
-        rows = np.flatnonzero(codes == group)
-        inside = np.zeros(len(rows), dtype=np.int32)
-        if len(rows) > _SPLIT_FROM * len(codes) / most:
-            links = data.adjacency[rows][:, rows]
-            if links.nnz:
-                part = block_data(links, data.x[rows])
-                vectors = _spectral(part, derive_key(key, group, "vectors"), 3)
-                start = round(2 * len(rows) ** 0.25) + 4
-                inside = _fit_from(part, _clustered(vectors, start, derive_key(key, group))).codes
-        finer[rows] = total + inside
-        total += int(inside.max(initial=0)) + 1
-    return finer if total > count else None
 
 
 def _fit_from(data: BlockData, codes: Codes) -> GroupFit:
@@ -228,14 +266,15 @@ def without_mixed(data: BlockData, fit: GroupFit) -> GroupFit:
     """
     held, num_links = fit.held, float(data.degrees.sum()) / 2
     while (count := held.count) > 1:
-        rates = estimate_rates(group_tables(data, held))
-        lost = _mixture_loss(data, held, rates)
+        around = surroundings(data, held)
+        rates = estimate_rates(group_tables(data, held, around))
+        lost = _mixture_loss(data, held, rates, around)
         idle = lost < count / 2 * np.log(num_links) + np.log(data.num_nodes) / 2
         if not idle.any():
             break
         # Two groups that stand in for each other must not both go: half of the idle ones at most.
         order = np.argsort(lost, kind="stable")[: max(1, int(idle.sum()) // 2)]
-        held = one_round(data, held, rates, np.setdiff1d(np.arange(count), order))
+        held = one_round(data, held, rates, around, np.setdiff1d(np.arange(count), order))
         held = fit_rounds(data, held, 3)
     if held is fit.held:
         return fit
@@ -244,11 +283,14 @@ def without_mixed(data: BlockData, fit: GroupFit) -> GroupFit:
     return GroupFit(held, tables, gain(tables))
 
 
-def _mixture_loss(data: BlockData, held: FewGroups, rates: Rates) -> npt.NDArray[np.float64]:
+def _mixture_loss(
+    data: BlockData, held: FewGroups, rates: Rates, around: Floats
+) -> npt.NDArray[np.float64]:
     """Return per group how many nats its members lose as mixtures of two other groups."""
     lost = np.zeros(held.count)
-    for first, last, around in surroundings(data, held):
-        logits = group_logits(data, first, last, around, rates)
+    for first, last in spans(data):
+        near = around[first:last]
+        logits = group_logits(data, first, last, near, rates)
         rows, codes = np.arange(last - first), held.groups[first:last, 0]
         own = logits[rows, codes]
         logits[rows, codes] = -np.inf
@@ -257,7 +299,7 @@ def _mixture_loss(data: BlockData, held: FewGroups, rates: Rates) -> npt.NDArray
         for group in np.unique(lead) if held.count > 2 else ():
             chosen = np.flatnonzero(lead == group)
             for share in (0.25, 0.5):
-                mixed = _mixed_logits(data, first + chosen, around[chosen], rates, group, share)
+                mixed = _mixed_logits(data, first + chosen, near[chosen], rates, group, share)
                 mixed[np.arange(len(chosen)), codes[chosen]] = -np.inf
                 best[chosen] = np.maximum(best[chosen], mixed.max(1))
         lost += np.bincount(codes, np.maximum(own - best, 0.0), minlength=held.count)

@@ -46,6 +46,8 @@ _LEAST_SHARE, _MOST_SHARE = 1e-3, 0.95
 _SMOOTH = 0.5
 _STILL = 0.002
 _TINY = 1e-30
+# Links from which the link table is counted: so many for each pair of groups, and so many at least.
+_TABLE_LINKS, _LEAST_LINKS = 64, 100_000
 _NONE = frozen(np.empty(0, dtype=np.float32))
 
 
@@ -239,7 +241,10 @@ def _link_table(
 ) -> npt.NDArray[np.float64]:
     """Return links between groups over what degrees explain, from the table of the round before."""
     counts = np.zeros(table.shape)
-    loops.share_links(*links, link_odds(pi, table), frozen(table, np.float32), *kept, counts)
+    enough = max(_TABLE_LINKS * table.size, _LEAST_LINKS)
+    every = max(1, len(links.indices) // 2 // enough)
+    odds = link_odds(pi, table)
+    loops.share_links(*links, odds, frozen(table, np.float32), *kept, every, counts)
     ends = degrees @ pi.astype(np.float64)
     expected = np.outer(ends, ends) / max(float(degrees.sum()), _TINY)
     made: npt.NDArray[np.float64] = (counts + _SMOOTH) / (expected + _SMOOTH)
