@@ -43,12 +43,12 @@ from graphham.evaluate.running import one_thread
 from graphham.evaluate.splits import hide_labels, node_split
 from graphham.evaluate.tables import Column, Spread, Table
 from graphham.graph.graph import Graph
+from graphham.groups.contributions import surprise_of_links
+from graphham.groups.group_map import smoothed, unit_rows
+from graphham.groups.mixtures import count_link_table, link_odds
 from graphham.methods.graphham import GraphHAM
 from graphham.methods.registry import make_method
-from graphham.model.contributions import surprise_of_links
-from graphham.model.group_map import smoothed, unit_rows
 from graphham.model.inputs import NodeInputs
-from graphham.model.mixtures import count_link_table, link_odds
 from graphham.readout.whole_graph import full_batch
 from graphham.results.encoder import Encoder, class_scores
 

@@ -24,9 +24,9 @@ from experiments.versions import study_version
 from graphham.evaluate.cells import rounded
 from graphham.evaluate.running import versions
 from graphham.evaluate.tables import Column, Table
+from graphham.groups.mixtures import STEPS, Mixtures, link_odds, mix_memberships
 from graphham.kernels import mixture_loops as loops
 from graphham.model.kmeans import kmeans
-from graphham.model.mixtures import STEPS, Mixtures, link_odds, mix_memberships
 from graphham.system.atomic import write_bytes
 from graphham.system.jit import frozen
 

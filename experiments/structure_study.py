@@ -26,7 +26,7 @@ from graphham.datasets import load_dataset
 from graphham.evaluate.running import versions
 from graphham.graph.graph import Graph, build_graph
 from graphham.graph.planted import planted_hierarchy
-from graphham.model.group_count import find_structure
+from graphham.groups.group_count import find_structure
 from graphham.model.spectral import main_directions
 from graphham.system.atomic import write_bytes
 from graphham.system.peak_memory import peak_memory

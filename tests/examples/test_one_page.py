@@ -14,7 +14,7 @@ from sklearn.metrics import adjusted_mutual_info_score
 from graphham.config.settings import make_config
 from graphham.graph.neighborhoods import Block
 from graphham.graph.planted import planted_hierarchy
-from graphham.model.block_model import GraphLinks, fit_block_model
+from graphham.groups.block_model import GraphLinks, fit_block_model
 from graphham.model.feature_rows import FeatureRows
 from graphham.model.network import Batch, GraphHAMNet
 from graphham.training.make_network import network_settings

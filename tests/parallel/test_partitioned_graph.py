@@ -136,7 +136,7 @@ def test_parts_read_the_features_of_the_whole(unit_rows):
 
 
 def test_parts_average_and_add_up_neighbours_like_the_whole():
-    from graphham.model.block_model import GraphLinks
+    from graphham.groups.block_model import GraphLinks
     from graphham.model.inputs import averaged
 
     x = torch.randn(NODES, 3, generator=torch.Generator().manual_seed(1))
@@ -155,7 +155,7 @@ def test_parts_average_and_add_up_neighbours_like_the_whole():
 
 def test_parts_find_the_groups_of_the_whole():
     """From the same inputs every process gets the bits that one process has alone."""
-    from graphham.model.group_map import GroupInputs, fit_from
+    from graphham.groups.group_map import GroupInputs, fit_from
 
     features, basis = torch.from_numpy(GRAPH.features), np.eye(5, dtype=np.float32)
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphham.graph.graph import Labels, build_graph
-from graphham.model.block_model import GraphLinks, fit_block_model, softmax_rows, sum_levels
+from graphham.groups.block_model import GraphLinks, fit_block_model, softmax_rows, sum_levels
 from graphham.training import teacher
 from graphham.training.supervision import Truth
 from graphham.training.teacher import group_classes, one_hot, teach

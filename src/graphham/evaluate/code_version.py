@@ -24,6 +24,7 @@ _PACKAGES = {
     "config",
     "evaluate",
     "graph",
+    "groups",
     "kernels",
     "methods",
     "model",

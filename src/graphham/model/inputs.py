@@ -1,7 +1,7 @@
 """From raw node features to what the network reads, for training nodes and for nodes never seen.
 
 Every node gets two things: its scaled features, which the layers transform, and its memberships in
-the groups of the block model (:mod:`graphham.model.group_map`). Both are computed once, so a
+the groups of the block model (:mod:`graphham.groups.group_map`). Both are computed once, so a
 sampled batch knows them as cheaply as the whole graph does.
 """
 

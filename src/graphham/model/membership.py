@@ -1,6 +1,6 @@
 """Memberships that layers make for themselves: how close a node is to each group, and draws of it.
 
-The groups of a block model come from :mod:`graphham.model.group_map` instead and are not drawn.
+The groups of a block model come from :mod:`graphham.groups.group_map` instead and are not drawn.
 """
 
 from __future__ import annotations

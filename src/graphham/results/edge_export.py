@@ -32,9 +32,9 @@ def write_edges(run: Run, path: Path, graph: Graph | None) -> list[str]:
     Columns: ``source``, ``target`` (ids); for each layer l ``node_attention_l``,
     ``group_attention_l`` and ``weight_l``, how much the source listens to the target, averaged over
     heads (what a node keeps for itself is not in the table, so they need not add up to one); and
-    ``surprise``, which :func:`graphham.model.contributions.surprise_of_links` explains: above 0 the
-    link joins groups that have fewer links than their degrees would make. What a method does not
-    have is left out.
+    ``surprise``, which :func:`graphham.groups.contributions.surprise_of_links` explains: above 0
+    the link joins groups that have fewer links than their degrees would make. What a method does
+    not have is left out.
     """
     import pyarrow.parquet as pq
 
@@ -94,7 +94,7 @@ class _Surprise:
     """The surprise of links by the finest memberships, or groups where there are no others."""
 
     def __init__(self, graph: Graph, memberships: Floats) -> None:
-        from graphham.model.mixtures import count_link_table, link_odds
+        from graphham.groups.mixtures import count_link_table, link_odds
 
         self.graph, self.memberships = graph, memberships
         table = count_link_table(graph.indptr, graph.indices, graph.weights, memberships)
@@ -113,7 +113,7 @@ class _Surprise:
         return cls(graph, memberships)
 
     def read(self, first: int, last: int) -> Floats:
-        from graphham.model.contributions import surprise_of_links
+        from graphham.groups.contributions import surprise_of_links
 
         return surprise_of_links(
             self.graph.indptr, self.graph.indices, self.memberships, self.odds, first, last

@@ -20,11 +20,11 @@ from graphham.graph.ids import NodeIds
 from graphham.graph.neighborhoods import Block
 from graphham.graph.spans import SPAN
 from graphham.graph.undirected import undirected
-from graphham.model.block_model import link_trust, sum_levels
-from graphham.model.contributions import Contributions, MeanFieldRound, explain_membership
-from graphham.model.group_map import GroupMap, over_columns, unit_rows
+from graphham.groups.block_model import link_trust, sum_levels
+from graphham.groups.contributions import Contributions, MeanFieldRound, explain_membership
+from graphham.groups.group_map import GroupMap, over_columns, unit_rows
+from graphham.groups.mixtures import Mixtures, lead_with, mix_memberships
 from graphham.model.inputs import FeatureMap, NodeInputs
-from graphham.model.mixtures import Mixtures, lead_with, mix_memberships
 from graphham.model.network import GraphHAMNet
 from graphham.parallel.graph_access import graph_access
 from graphham.parallel.ranks import ALONE, Ranks

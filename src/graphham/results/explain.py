@@ -19,7 +19,7 @@ from graphham.system.atomic import plain
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from graphham.model.contributions import Contributions
+    from graphham.groups.contributions import Contributions
 
 
 @dataclass(frozen=True, eq=False)

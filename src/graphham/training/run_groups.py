@@ -12,9 +12,9 @@ from sklearn.metrics import adjusted_mutual_info_score
 
 from graphham.config.resolved import ResolvedConfig
 from graphham.graph.graph import Graph
-from graphham.model.block_model import BlockFit, chance_share
-from graphham.model.group_map import GroupInputs, GroupMap, fit_from
-from graphham.model.group_tree import group_tree, trees_above
+from graphham.groups.block_model import BlockFit, chance_share
+from graphham.groups.group_map import GroupInputs, GroupMap, fit_from
+from graphham.groups.group_tree import group_tree, trees_above
 from graphham.model.inputs import NodeInputs
 from graphham.model.spectral import leading_directions
 from graphham.parallel.ranks import ALONE, Ranks

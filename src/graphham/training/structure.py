@@ -12,9 +12,9 @@ import scipy.sparse as sp
 from graphham.config.settings import RunConfig
 from graphham.graph.graph import Graph
 from graphham.graph.undirected import undirected
-from graphham.model.group_count import Structure, find_structure
-from graphham.model.group_map import main_parts, smoothed, unit_rows
-from graphham.model.group_tree import cut_groups
+from graphham.groups.group_count import Structure, find_structure
+from graphham.groups.group_map import main_parts, smoothed, unit_rows
+from graphham.groups.group_tree import cut_groups
 from graphham.model.inputs import fit_inputs
 from graphham.parallel.graph_access import graph_access
 

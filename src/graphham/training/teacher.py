@@ -21,7 +21,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from graphham.model.block_model import BlockFit, sum_levels
+from graphham.groups.block_model import BlockFit, sum_levels
 from graphham.training.supervision import Truth
 
 Floats = npt.NDArray[np.float32]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from graphham.model.description_length import GroupTables, MergePath, merge_path
+from graphham.groups.description_length import GroupTables, MergePath, merge_path
 from graphham.model.kmeans import kmeans
 from graphham.sampling.keys import derive_key
 

@@ -10,7 +10,7 @@ from sklearn.metrics import normalized_mutual_info_score as nmi
 
 from graphham.graph.graph import Graph, build_graph
 from graphham.graph.ids import NodeIds
-from graphham.model.block_model import (
+from graphham.groups.block_model import (
     BlockModel,
     GraphLinks,
     _estimate,

@@ -7,9 +7,9 @@ import pytest
 from sklearn.metrics import adjusted_mutual_info_score
 
 from graphham.graph.planted import planted_hierarchy
-from graphham.model import group_search
-from graphham.model.flat_blocks import block_data, group_tables, in_one_group
-from graphham.model.group_search import GroupFit, GroupSearch, gain, link_evidence, without_mixed
+from graphham.groups import group_search
+from graphham.groups.flat_blocks import block_data, group_tables, in_one_group
+from graphham.groups.group_search import GroupFit, GroupSearch, gain, link_evidence, without_mixed
 from graphham.sampling.keys import derive_key
 
 

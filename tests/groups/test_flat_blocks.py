@@ -7,8 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from graphham.graph.planted import planted_hierarchy
-from graphham.kernels import few_group_loops as loops
-from graphham.model.flat_blocks import (
+from graphham.groups.flat_blocks import (
     FewGroups,
     block_data,
     estimate_rates,
@@ -21,6 +20,7 @@ from graphham.model.flat_blocks import (
     rewired,
     surroundings,
 )
+from graphham.kernels import few_group_loops as loops
 
 
 def some_links(n, degree, seed):

@@ -31,8 +31,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from graphham.groups.block_model import sum_levels, tree_paths
 from graphham.kernels import mixture_loops as loops
-from graphham.model.block_model import sum_levels, tree_paths
 from graphham.system.jit import Array, frozen
 
 Floats = npt.NDArray[np.float32]

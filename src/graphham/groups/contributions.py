@@ -179,7 +179,7 @@ def surprise_of_links(
         indptr: Where each node's links begin.
         indices: The other end of each link.
         memberships: ``(n, K)`` rows on the simplex.
-        odds: ``(n, K)`` of :func:`graphham.model.mixtures.link_odds` for these memberships and W
+        odds: ``(n, K)`` of :func:`graphham.groups.mixtures.link_odds` for these memberships and W
             (``exp`` of a table of logarithms): the odds of a link *to* each node.
         start: First row.
         stop: Row behind the last; all when not given.

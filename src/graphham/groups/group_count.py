@@ -2,7 +2,7 @@
 
 Groups start from k-means on the graph's eigenvectors and on its features, are fitted as a flat
 degree-corrected block model by mean-field rounds, and are joined or dropped while that shortens the
-description of the graph (:mod:`graphham.model.description_length`). One group for all is always
+description of the graph (:mod:`graphham.groups.description_length`). One group for all is always
 among the answers. Whatever is found has to be found again from other starts and must not be found
 in a copy whose links are drawn anew with the same degrees.
 """
@@ -17,9 +17,9 @@ import scipy.sparse as sp
 from sklearn.metrics import adjusted_mutual_info_score
 
 from graphham.errors import InputError
-from graphham.model.description_length import Codes, MergePath, find_upper_level, merge_path
-from graphham.model.flat_blocks import BlockData, block_data, group_tables, in_one_group, rewired
-from graphham.model.group_search import FEW, LARGE, GroupFit, GroupSearch, link_evidence
+from graphham.groups.description_length import Codes, MergePath, find_upper_level, merge_path
+from graphham.groups.flat_blocks import BlockData, block_data, group_tables, in_one_group, rewired
+from graphham.groups.group_search import FEW, LARGE, GroupFit, GroupSearch, link_evidence
 from graphham.sampling.keys import derive_key, numpy_generator
 from graphham.system.threads import single_threaded
 

@@ -9,8 +9,8 @@ from sklearn.metrics import adjusted_mutual_info_score
 
 from graphham.errors import InputError
 from graphham.graph.planted import planted_hierarchy
-from graphham.model import group_search
-from graphham.model.group_count import find_structure
+from graphham.groups import group_search
+from graphham.groups.group_count import find_structure
 
 
 def random_links(n, degree, seed, skewed=False):

@@ -15,8 +15,8 @@ from experiments.mixture_study import (
     start_memberships,
     word_evidence,
 )
-from graphham.model.block_model import sum_levels
-from graphham.model.mixtures import (
+from graphham.groups.block_model import sum_levels
+from graphham.groups.mixtures import (
     count_link_table,
     lead_with,
     mix_memberships,

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from graphham.model.description_length import (
+from graphham.groups.description_length import (
     GroupTables,
     feature_gains,
     find_upper_level,

@@ -1,8 +1,8 @@
 """A flat degree-corrected block model of links and features, fitted by mean-field rounds.
 
 A node is in at most four groups, so that sums over links cost what the graph costs however many
-groups there are. The search for the number of groups (:mod:`graphham.model.group_search`) fits many
-of these.
+groups there are. The search for their number (:mod:`graphham.groups.group_search`) fits many of
+these.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from graphham.errors import InputError
+from graphham.groups.description_length import Codes, GroupTables, feature_gains
 from graphham.kernels import few_group_loops as loops
-from graphham.model.description_length import Codes, GroupTables, feature_gains
 
 Floats = npt.NDArray[np.float32]
 _WIDTH = 4  # groups a node may be in
@@ -103,19 +103,19 @@ def rewired(data: BlockData, generator: np.random.Generator, most: int | None = 
         ends, x, seen = ends[: 2 * len(given)], data.x[chosen], data.seen[chosen]
     else:
         upper = sp.triu(data.adjacency, 1, format="coo")
-        ends, given = np.concatenate([upper.row, upper.col]), upper.data
+        ends, given = np.concatenate([upper.row, upper.col]).astype(np.int64), upper.data
         x, seen = data.x.copy(), data.seen
-    ends = ends[generator.permutation(len(ends))].reshape(2, -1)
+    first, second = np.split(ends[generator.permutation(len(ends))], 2)
     for _ in range(20):
-        loops = np.flatnonzero(ends[0] == ends[1])
+        loops = np.flatnonzero(first == second)
         if not len(loops):
             break
-        others = generator.integers(ends.shape[1], size=len(loops))
+        others = generator.integers(len(second), size=len(loops))
         for loop, other in zip(loops, others, strict=True):
-            ends[1, [loop, other]] = ends[1, [other, loop]]
-    kept = ends[0] != ends[1]
+            second[[loop, other]] = second[[other, loop]]
+    kept = first != second
     weights = given[generator.permutation(len(given))][kept]
-    half = sp.csr_matrix((weights, ends[:, kept]), shape=(len(x), len(x)))
+    half = sp.csr_matrix((weights, (first[kept], second[kept])), shape=(len(x), len(x)))
     adjacency = (half + half.T).tocsr().astype(np.float32)
     degrees = np.asarray(adjacency.sum(1), dtype=np.float32).ravel()
     rows = np.flatnonzero(seen)

@@ -17,8 +17,7 @@ import torch
 
 from graphham.graph.graph import Graph
 from graphham.graph.mapped_features import MappedFeatures
-from graphham.kernels import SparseMatrix
-from graphham.model.block_model import (
+from graphham.groups.block_model import (
     BlockFit,
     BlockModel,
     GraphLinks,
@@ -27,8 +26,9 @@ from graphham.model.block_model import (
     softmax_rows,
     sum_levels,
 )
+from graphham.groups.group_tree import group_tree
+from graphham.kernels import SparseMatrix
 from graphham.model.feature_rows import FeatureRows
-from graphham.model.group_tree import group_tree
 from graphham.model.inputs import averaged
 from graphham.parallel.ranks import ALONE, Ranks
 from graphham.sampling.keys import derive_key

@@ -8,9 +8,8 @@ from sklearn.metrics import normalized_mutual_info_score as nmi
 
 from graphham.graph.graph import build_graph
 from graphham.graph.mapped_features import MappedFeatures
-from graphham.kernels import SparseMatrix
-from graphham.model import group_map
-from graphham.model.group_map import (
+from graphham.groups import group_map
+from graphham.groups.group_map import (
     GroupInputs,
     GroupMap,
     fit_from,
@@ -18,7 +17,8 @@ from graphham.model.group_map import (
     smoothed,
     unit_rows,
 )
-from tests.model.test_block_model import planted, unit
+from graphham.kernels import SparseMatrix
+from tests.groups.test_block_model import planted, unit
 from tests.reference.graphs import random_graph
 
 TREE = (6, 3)

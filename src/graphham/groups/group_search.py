@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from graphham.model.description_length import (
+from graphham.groups.description_length import (
     Codes,
     GroupTables,
     gain,
@@ -20,7 +20,7 @@ from graphham.model.description_length import (
     merge_path,
     table_cost,
 )
-from graphham.model.flat_blocks import (
+from graphham.groups.flat_blocks import (
     BlockData,
     FewGroups,
     Rates,

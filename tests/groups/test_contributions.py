@@ -10,13 +10,13 @@ import pytest
 import scipy.sparse as sp
 from scipy.special import softmax
 
-from graphham.model.contributions import (
+from graphham.groups.contributions import (
     MeanFieldRound,
     explain_membership,
     mean_field_logits,
     surprise_of_links,
 )
-from graphham.model.mixtures import link_odds
+from graphham.groups.mixtures import link_odds
 
 PARENT = np.array([0, 0, 1, 1, 1, 2])
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphham.model.group_tree import allot, group_tree, trees_above
+from graphham.groups.group_tree import allot, group_tree, trees_above
 
 
 def blobs(centers, each, noise=0.02, seed=0):
