@@ -147,7 +147,7 @@ CHANGES = [
     ({"train.lr": 0.1}, {}),
     ({"train.table_lr": 0.5}, PAPER),
     ({"train.dropout": 0.0}, {}),
-    ({"train.edge_dropout": 0.5}, {}),
+    ({"train.edge_dropout": 0.0}, {}),
     ({"train.feature_dropout": 0.0}, {}),
     ({"train.average": 0.5}, {}),
     ({"train.validation_share": 0.4}, CLASSIFY),

@@ -80,8 +80,7 @@ class TaskDefaults:
     """
 
     feature_dropout: RateBySize = RateBySize(0.8, 0.5, 0.2)
-    # The links that contexts ask for are not read (``training.batches.without_links``): enough.
-    edge_dropout: RateBySize = RateBySize(0.0, 0.0, 0.0)
+    edge_dropout: RateBySize = RateBySize(0.5, 0.35, 0.1)
     dropout: RateBySize = RateBySize(0.5, 0.0, 0.5)
     weight_decay: float = 0.0
     lr: float = 0.01

@@ -241,11 +241,7 @@ class TrainConfig(_Section):
         "is validated and kept is the average. 0 switches it off",
     )
     edge_dropout: float | None = Field(
-        None,
-        ge=0,
-        lt=1,
-        description="share of edges dropped per step; when absent 0 for embed, whose contexts hide "
-        "the links they ask for, by size for classify",
+        None, ge=0, lt=1, description="share of edges dropped per step; by size when absent"
     )
     validation_share: float = Field(
         0.1, ge=0, lt=1, description="share of known labels kept for early stopping (classify)"

@@ -122,12 +122,12 @@ class GraphHAM(Method):
                 {"settings": gentle},
                 {"settings": {**gentle, "model.residual": True}},
             ]
-        fewer = {"train.edge_dropout": 0.3}
+        still = {"train.edge_dropout": 0.0}
         return [
             {},
             {"settings": {"model.residual": True}},
-            {"settings": fewer},
-            {"settings": {**fewer, "model.residual": True}},
+            {"settings": still},
+            {"settings": {**still, "model.residual": True}},
         ]
 
     def _usual_task(self) -> str:

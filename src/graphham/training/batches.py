@@ -91,9 +91,6 @@ class Batches:
     ) -> None:
         self.graph, self.inputs, self.config, self.inductive = graph, inputs, config, inductive
         self.is_full = config.train.batch == "full"
-        # Labels are told by all links there are; contexts alone ask for links that are not read.
-        contrasts = config.loss.context == "infonce" and config.loss.context_weight > 0
-        self.hides_links = config.task == "embed" and contrasts
         self.degrees = graph.degrees().astype(np.float32)
         self._block = Block.full(graph, config.model.self_edge) if self.is_full else None
         self.sampler = graph_access(graph, ranks).sampler()
@@ -134,12 +131,10 @@ class Batches:
         train = self.config.train
         assert self._block is not None
         block = self._block
-        anchors = order[: train.anchors]
-        positives, negatives = self._contexts(anchors, key)
-        if self.hides_links:
-            block = without_links(block, anchors, positives[0])
         if train.edge_dropout:
             block = block.drop_edges(train.edge_dropout, derive_key(key, "edges"))
+        anchors = order[: train.anchors]
+        positives, negatives = self._contexts(anchors, key)
         batch = Batch(
             [block] * self.config.num_layers,
             self.inputs.rows(None, train.feature_dropout, derive_key(key, "features")),
@@ -172,10 +167,6 @@ class Batches:
         blocks = self.sampler.sample_blocks(
             rows, fanouts, derive_key(key, "neighbors"), config.model.self_edge
         )
-        members = torch.arange(len(targets))
-        if self.hides_links:
-            # Targets and contexts come first in every block, so their positions are the same.
-            blocks = [without_links(b, members.numpy(), positives[0]) for b in blocks]
         if train.edge_dropout:
             blocks = [b.drop_edges(train.edge_dropout, derive_key(key, "edges")) for b in blocks]
         sources = blocks[0].source_rows
@@ -185,6 +176,7 @@ class Batches:
             self.inputs.rows(sources, dropout, derive_key(key, "features")),
             self.inputs.membership_rows(sources),
         )
+        members = torch.arange(len(targets))
         return Step(
             batch,
             rows,
@@ -217,30 +209,6 @@ class Batches:
         # A walk without a context asks for no negative either, or isolated nodes would have nothing
         # but negatives.
         return flat, [np.where(p >= 0, n, -1) for p, n in zip(flat, negatives, strict=True)]
-
-
-def without_links(block: Block, anchors: Rows, partners: Rows) -> Block:
-    """Return the block without the links between anchors and the nodes they must predict.
-
-    A message along the very link that is asked about would give the answer away, and links that
-    are not known yet carry no messages. Both directions go; self edges stay.
-
-    Args:
-        block: The neighbourhood.
-        anchors: ``(count,)`` local rows.
-        partners: ``(count, walks)`` local rows of what each must predict, -1 for none.
-    """
-    sources, targets = block.indices, block.edge_targets
-    keep = np.ones(block.num_edges, dtype=bool)
-    asked = np.full(block.num_sources, -1, dtype=np.int64)
-    for nodes in partners.T:
-        asked[anchors] = nodes
-        keep &= (asked[targets] != sources) & (asked[sources] != targets)
-    if block.self_edge:
-        keep[block.indptr[:-1]] = True
-    counts = np.concatenate([[0], np.cumsum(keep)])
-    weights = None if block.weights is None else block.weights[keep]
-    return replace(block, indptr=counts[block.indptr], indices=block.indices[keep], weights=weights)
 
 
 def drawn_ahead(make: Callable[[int], T], indices: Iterable[int], workers: int) -> Iterator[T]:
