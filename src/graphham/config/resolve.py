@@ -21,8 +21,8 @@ _SAMPLED_STEPS = 6000
 _FEWEST_PASSES = 4  # where an epoch is one
 _EPOCH_STEPS = 256
 # Beyond so many nodes an unsupervised step over the whole graph encodes many times the nodes that
-# its loss compares. So many steps of one contrast set each, with the dropout below, had about the same
-# loss at 100,000 nodes in a fifth of the time; more nodes are no more weights to learn.
+# its loss compares. Steps of one contrast set each, with the dropout below, had about the same loss
+# at 100,000 nodes in a fifth of the time, but not all of the quality: who wants that gives epochs.
 _WHOLE_NODES = 50_000
 _LARGE_STEPS = 512
 _LARGE_EPOCH_STEPS = 64
