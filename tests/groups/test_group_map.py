@@ -1,5 +1,7 @@
 """From a graph to memberships: what groups look at, which view is chosen, and new nodes."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -173,6 +175,22 @@ def test_what_is_saved_comes_back(same, other):
             one, two = there.apply(features, which, rows), again.apply(features, which, rows)
             assert torch.equal(one, two)
         assert not torch.equal(one[:, :6], torch.from_numpy(there.known))
+
+
+def test_own_features_stand_behind_memberships_where_likeness_counts(same):
+    graph, _, x, there, *_ = same
+    features, rows = torch.from_numpy(x), np.arange(300)
+    grown = replace(there, likeness=(1.5, 0.25))
+    again = GroupMap.from_state(grown.state())
+    assert again.likeness == grown.likeness
+    thinner = graph.without_edges(graph.edge_list()[:40])
+    for which in (graph, thinner):
+        plain, found = there.apply(features, which, rows), again.apply(features, which, rows)
+        assert torch.equal(found[:, :9], plain)
+        np.testing.assert_allclose(found[:, 9:], unit_rows(x), atol=1e-6)
+    # Runs that were saved before have none.
+    assert "groups.likeness" not in there.state()
+    assert GroupMap.from_state(there.state()).likeness is None
 
 
 def test_ablations_reach_the_fits(same):

@@ -90,6 +90,54 @@ def by_loops(model, batch):
     return states, assignments
 
 
+@pytest.mark.parametrize("self_edge", [True, False])
+@pytest.mark.parametrize("product", ["renormalised", "literal"])
+@pytest.mark.parametrize("sampled", [False, True])
+def test_likeness_counts_beside_the_groups_but_not_for_oneself(sampled, product, self_edge):
+    model = make_model(membership_input="block", product=product, num_classes=3)
+    tables = [np.random.default_rng(k).normal(size=(k, k)) for k in (4, 2)]
+    batch = make_batch(sampled=sampled)
+    x = torch.nn.functional.normalize(torch.randn(len(batch.memberships), 3).double(), dim=1)
+    if not self_edge:
+        blocks = [
+            Block(b.indptr, b.indices, b.num_sources, False, None, b.source_rows)
+            for b in batch.blocks
+        ]
+        batch = Batch(blocks, batch.features, batch.memberships)
+    model.take_link_odds(tables, 0.2, (1.5, 0.3))
+    assert not any(model.layer(level).pair_score.requires_grad for level in (0, 1))
+    grown = Batch(batch.blocks, batch.features, torch.cat([batch.memberships, x], dim=1))
+    first, second = model.encode(grown)
+    block = batch.blocks[0]
+    z = batch.memberships
+    found = model.layer(0).group_scores(first.assigned.z, block)[:, 0]
+    for i in range(block.num_targets):
+        for e in range(block.indptr[i], block.indptr[i + 1]):
+            j = block.indices[e]
+            is_self = self_edge and e == block.indptr[i]
+            like = 0.3 if is_self else x[i] @ x[j]
+            expected = z[i, :4] @ torch.from_numpy(tables[0]) @ z[j, :4] + 1.5 * like
+            assert float(found[e]) == pytest.approx(float(expected), abs=1e-6)
+    weights = model.layer(0).attention_weights(first.x, block, first.assigned.z).weight
+    projected = model.layer(0)._project(first.x)
+    expected = torch.zeros(block.num_targets, model.layer(0).out_dim, dtype=torch.float64)
+    for i in range(block.num_targets):
+        for e in range(block.indptr[i], block.indptr[i + 1]):
+            expected[i] += (weights[e, :, None] * projected[block.indices[e]]).mean(0)
+    torch.testing.assert_close(first.output, torch.nn.functional.elu(expected))
+    # Only the first layer reads it, and nobody takes features for memberships.
+    assert second.assigned.z.shape[1] == 2
+    output = model(grown)
+    assert [level.shape[1] for level in output.memberships] == [4, 2]
+    told = grown.memberships[: batch.num_targets]
+    logits = model.class_logits(output.states, told)
+    torch.testing.assert_close(logits, model.class_logits(output.states, told[:, :6]))
+    # Without a slope the columns say nothing.
+    model.take_link_odds(tables, 0.2, (0.0, 0.3))
+    for one, other in zip(model(grown).states, model(batch).states, strict=True):
+        torch.testing.assert_close(one, other)
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("chance", [None, 0.0, 0.4])
 def test_scores_are_spread_along_links_that_are_no_chance(weighted, chance):

@@ -254,3 +254,20 @@ def test_facts_and_state_rebuild_the_encoder(tmp_path):
     state = encoder.state()
     for name, value in run.state("torch").items():
         np.testing.assert_array_equal(np.asarray(state[name]), value.numpy(), err_msg=name)
+
+
+def test_a_run_saved_without_likeness_is_read_by_groups_alone(tmp_path):
+    run = fit_to_run(GRAPH, small_config(), tmp_path / "run")
+    state = run.state("torch")
+    assert float(state["model.layers.0.likeness"][0])
+    older = {name: value for name, value in state.items() if not name.endswith("likeness")}
+    encoder = Encoder.from_run(run, older)
+    inputs = encoder.inputs_of(GRAPH, NodeIds(list(GRAPH.ids)))
+    assert inputs.memberships.shape[1] == sum(encoder.model.groups)
+    table, block = encoder.model.layer(0).pair_score, Block.full(GRAPH)
+    with torch.no_grad():
+        z = encoder.model.encode(full_batch(encoder.model, inputs, GRAPH))[0].assigned.z
+        scores = encoder.model.layer(0).group_scores(z, block)[:, 0]
+        rows = block.to("cpu")
+        expected = ((z @ table)[rows.targets] * z[rows.sources]).sum(1)
+    torch.testing.assert_close(scores, expected)

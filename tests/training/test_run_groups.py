@@ -8,6 +8,7 @@ import pytest
 from sklearn.metrics import adjusted_mutual_info_score as ami
 from sklearn.metrics import normalized_mutual_info_score as nmi
 
+from graphham.graph.graph import build_graph
 from graphham.graph.planted import planted_hierarchy
 from graphham.model.inputs import fit_inputs
 from graphham.parallel.ranks import ALONE
@@ -202,3 +203,45 @@ def test_beside_labels_and_on_large_graphs_groups_are_fitted_a_few_times(monkeyp
     fitted(groups=(9, 2), task="classify")
     monkeypatch.setattr(run_groups, "MANY_NODES", GRAPH.num_nodes - 1)
     fitted(groups=(9, 2))
+
+
+def alike_graph(within, nodes=400):
+    """Links of two groups; ``within`` says how many times as often they join equal topics."""
+    rng = np.random.default_rng(0)
+    group, topic = rng.integers(0, 2, nodes), rng.integers(0, 16, nodes)
+    odds = np.where(group[:, None] == group, 0.04, 0.004)
+    odds *= np.where(topic[:, None] == topic, within, 1.0)
+    source, target = np.nonzero(np.triu(rng.random((nodes, nodes)) < odds, 1))
+    own = np.concatenate([2 * np.eye(2)[group], np.eye(16)[topic]], axis=1)
+    return build_graph(source, target, nodes, features=own.astype(np.float32))
+
+
+def test_likeness_counts_where_linked_nodes_are_alike_beyond_their_groups():
+    slopes = {}
+    for within in (0.2, 1.0, 6.0):
+        groups, _ = fitted(alike_graph(within), groups=(2,))
+        slopes[within], usual = groups.map.likeness
+        assert -1 <= usual <= 1
+    assert slopes[6.0] > 0.8
+    assert slopes[0.2] < -0.4
+    assert abs(slopes[1.0]) < 0.2
+    again, _ = fitted(alike_graph(6.0), groups=(2,))
+    assert again.map.likeness[0] == slopes[6.0]
+
+
+def test_likeness_needs_features_links_and_the_pair_score():
+    assert fitted()[0].map.likeness is not None
+    assert fitted(without_features(GRAPH))[0].map.likeness is None
+    for setting in ({"model.group_score": "none"}, {"model.group_links": False}):
+        assert fitted(**setting)[0].map.likeness is None
+
+
+def test_likeness_is_found_from_some_of_very_many_links(monkeypatch):
+    whole = fitted()[0].map.likeness
+    monkeypatch.setattr(run_groups, "_MOST_PAIRS", GRAPH.num_stored // 2)
+    monkeypatch.setattr(run_groups, "_PAIRS_AT_ONCE", 7)
+    some = fitted()[0].map.likeness
+    assert some != whole
+    np.testing.assert_allclose(some, whole, atol=1.0)
+    monkeypatch.setattr(run_groups, "_MOST_PAIRS", GRAPH.num_stored)
+    np.testing.assert_allclose(fitted()[0].map.likeness, whole, rtol=1e-5)

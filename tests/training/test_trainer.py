@@ -330,7 +330,11 @@ def test_memberships_stay_what_the_block_model_said():
     """Training moves the network; the groups were fitted before it."""
     fitted = fit_graph(GRAPH, small_config({"train.epochs": 3}))
     held = prepare(GRAPH, fitted.config).groups.map
-    np.testing.assert_array_equal(fitted.inputs.memberships, held.all_levels(held.known))
+    rows = held.rows(held.known, fitted.inputs.features)
+    np.testing.assert_array_equal(fitted.inputs.memberships, rows)
+    for level, table in enumerate(held.model.tables):
+        np.testing.assert_array_equal(fitted.encoder.model.layer(level).pair_score, table)
+    np.testing.assert_array_equal(fitted.encoder.model.layer(0).likeness, np.float32(held.likeness))
     longer = fit_graph(GRAPH, small_config({"train.epochs": 6}))
     for one, other in zip(fitted.result.groups, longer.result.groups, strict=True):
         np.testing.assert_array_equal(one, other)

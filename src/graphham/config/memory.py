@@ -35,7 +35,8 @@ def estimate_memory(config: ResolvedConfig, facts: GraphFacts) -> int:
         data += 24 * sides * stored + (0 if facts.is_sparse else 24 * n * width)
         # Weights, gradients and both of Adam's moments of every column.
         data += 16 * n * sides * heads * dim * (2 if config.model.residual else 1)
-    data += 12 * stored + 12 * n * (config.inputs.group_dim + sum(groups))
+    kept = config.inputs.group_dim + sum(groups) + config.likeness_dim(n, not facts.num_features)
+    data += 12 * stored + 12 * n * kept
     if config.loss.context_table != "inductive":
         each = sum(groups) if config.loss.context_table == "full" else len(groups)
         data += 4 * n * dim * each
@@ -88,7 +89,9 @@ def least_memory(config: ResolvedConfig, facts: GraphFacts) -> int:
     """
     n, total = facts.num_nodes, sum(config.groups)
     # Vectors, what groups look at and memberships, once each, and context tables.
-    data = _LIBRARY_BYTES + 4 * n * (config.dim + config.inputs.group_dim + total)
+    kept = config.dim + config.inputs.group_dim + total
+    kept += config.likeness_dim(n, not facts.num_features)
+    data = _LIBRARY_BYTES + 4 * n * kept
     if config.loss.context_table != "inductive":
         each = total if config.loss.context_table == "full" else len(config.groups)
         # Processes that train together share the rows out; there are at most as many as shards.

@@ -22,6 +22,8 @@ Scaling = Literal["none", "row", "tfidf", "standard"]
 
 # Share of equal labels among linked nodes (with its error) from which neighbours are trusted.
 _AGREEMENT = 0.6
+# Nodes up to which group attention reads features: columns and unfused loops take their room.
+_MOST_ALIKE = 50_000
 
 # What runs did that were written before these settings existed.
 _BEFORE: dict[str, dict[str, Any]] = {
@@ -129,6 +131,19 @@ class ResolvedConfig(RunConfig):
     model: ResolvedModel
     loss: ResolvedLoss
     train: ResolvedTrain
+
+    def likeness_dim(self, num_nodes: int, is_structural: bool) -> int:
+        """Return how many columns of own features group attention reads beside memberships.
+
+        Args:
+            num_nodes: Nodes of the training graph.
+            is_structural: Whether the features were made from links, which the groups know already.
+        """
+        model = self.model
+        is_pair = model.membership_input == "block" and model.group_score == "pair"
+        # How much likeness counts is learnt from links, which the ablation does not look at.
+        reads = is_pair and model.group_links and not is_structural
+        return self.inputs.group_dim if reads and num_nodes <= _MOST_ALIKE else 0
 
 
 def read_resolved(values: Mapping[str, Any]) -> ResolvedConfig:

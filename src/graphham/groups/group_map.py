@@ -50,6 +50,9 @@ class GroupMap:
         model: The block model.
         known: ``(training nodes, K_1)`` finest memberships they ended with.
         graph: Fingerprint of the training graph.
+        likeness: By how much the log odds of a link rise with the cosine of both ends' features,
+            beyond what their groups say, and the mean cosine of links; ``None`` where group
+            attention does not look at features.
     """
 
     basis: Floats
@@ -57,6 +60,7 @@ class GroupMap:
     model: BlockModel
     known: Floats
     graph: str
+    likeness: tuple[float, float] | None = None
 
     @property
     def groups(self) -> tuple[int, ...]:
@@ -71,7 +75,7 @@ class GroupMap:
     def apply(
         self, features: Any, graph: Graph, known_rows: Codes, ranks: Ranks = ALONE
     ) -> torch.Tensor:
-        """Return ``(num_nodes, sum of K_l)`` memberships of all levels, fine to coarse.
+        """Return :meth:`rows` of all nodes: memberships, and behind them what likeness reads.
 
         Nodes of the training graph start where training left them and stay there while the graph
         is the same; others start from what their features say.
@@ -83,12 +87,12 @@ class GroupMap:
             ranks: The processes that hold the parts of a split graph.
         """
         if self._is_training_graph(graph, known_rows):
-            return self.all_levels(self.known[known_rows])
+            return self.rows(self.known[known_rows], features)
         own = self.evidence(features)
         start = softmax_rows(own.copy())
         is_known = known_rows >= 0
         start[is_known] = self.known[known_rows[is_known]]
-        return self.all_levels(self.model.infer(own, GraphLinks(graph, ranks), start))
+        return self.rows(self.model.infer(own, GraphLinks(graph, ranks), start), features)
 
     def _is_training_graph(self, graph: Graph, known_rows: Codes) -> bool:
         """Whether these are the training nodes and links, be it in another order."""
@@ -97,6 +101,23 @@ class GroupMap:
         if np.array_equal(known_rows, np.arange(len(known_rows))):
             return graph.fingerprint() == self.graph
         return graph.permuted(np.argsort(known_rows)).fingerprint() == self.graph
+
+    def rows(self, finest: Floats, features: Any) -> torch.Tensor:
+        """Return what layers read of the groups.
+
+        Args:
+            finest: ``(num_nodes, K_1)`` memberships.
+            features: Scaled features of the same nodes.
+
+        Returns:
+            ``(num_nodes, sum of K_l + d)`` memberships of every level, fine to coarse, then the
+            unit main directions of own features; d is 0 without likeness.
+        """
+        levels = self.all_levels(finest)
+        if self.likeness is None:
+            return levels
+        x = unit_rows(main_parts(features, self.basis))
+        return torch.cat([levels, torch.from_numpy(x)], dim=1)
 
     def all_levels(self, finest: Floats) -> torch.Tensor:
         """Return ``(num_nodes, sum of K_l)`` memberships of every level from the finest."""
@@ -111,6 +132,8 @@ class GroupMap:
             "known": self.known,
             "graph": np.frombuffer(self.graph.encode(), dtype=np.uint8).copy(),
         }
+        if self.likeness is not None:
+            own["likeness"] = np.array(self.likeness, dtype=np.float32)
         return {f"groups.{name}": a for name, a in own.items()} | self.model.state()
 
     @classmethod
@@ -119,7 +142,9 @@ class GroupMap:
         names = ("basis", "scale", "known", "graph")
         basis, scale, known, graph = (np.asarray(state[f"groups.{name}"]) for name in names)
         model = BlockModel.from_state(state)
-        return cls(basis, float(scale[0]), model, known, bytes(graph).decode())
+        like = state.get("groups.likeness")
+        likeness = None if like is None else (float(like[0]), float(like[1]))
+        return cls(basis, float(scale[0]), model, known, bytes(graph).decode(), likeness)
 
 
 @dataclass(frozen=True, eq=False)

@@ -134,7 +134,7 @@ def prepare(
             "inputs.link_rows makes columns of links, which needs the whole graph and its features "
             "in memory; leave it out"
         )
-    inputs = NodeInputs(joined, groups.map.all_levels(groups.map.known))
+    inputs = NodeInputs(joined, groups.map.rows(groups.map.known, joined))
     return Prepared(features, inputs, groups, start)
 
 
@@ -435,7 +435,7 @@ def make_model(
     start_parameters(model, config, prepared.inputs, graph, prepared.directions, ranks)
     if prepared.groups is not None:
         fitted = prepared.groups
-        model.take_link_odds(fitted.map.model.tables, fitted.chance())
+        model.take_link_odds(fitted.map.model.tables, fitted.chance(), fitted.map.likeness)
     return model, tables
 
 

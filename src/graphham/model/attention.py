@@ -110,6 +110,10 @@ class MembershipAttention(nn.Module):
         self.pair_score = (
             nn.Parameter(torch.empty(groups, groups)) if group_score == "pair" else None
         )
+        # What the cosine of both ends' own features counts in the pair score, and its mean over
+        # links. No parameters: they are found together with the groups.
+        self.likeness: Tensor | None
+        self.register_buffer("likeness", torch.zeros(2) if group_score == "pair" else None)
         own = group_score == "additive" and separate_attention
         self.group_attention = nn.Parameter(torch.empty(2, heads, out_dim)) if own else None
         self.shortcut = nn.Parameter(torch.empty(in_dim, out_dim)) if residual else None
@@ -211,10 +215,13 @@ class MembershipAttention(nn.Module):
             x: ``(num_sources, in_dim)`` input states or features.
             block: The neighbourhood.
             z: ``(num_sources, groups)`` assignments, or all of :meth:`assigned` with at least the
-                block's targets in the lead.
+                block's targets in the lead. For the pair score unit rows of own features may stand
+                behind them; see :meth:`pulls`.
         """
         assigned = z if isinstance(z, kernels.Assigned) else kernels.plain_assignment(z)
-        if self.product == "literal" and self.group_score != "none":
+        is_literal = self.product == "literal" and self.group_score != "none"
+        # The fused loops know no self edges that score other than links do.
+        if is_literal or self.reads_likeness(assigned.z):
             projected = self._project(x)
             weights = self._weights(
                 self._node_scores(projected, block), self._group_scores(assigned, block), block
@@ -261,6 +268,46 @@ class MembershipAttention(nn.Module):
         """Return ``(num_edges, 1 or heads)`` f (E7); ``None`` without group attention."""
         return self._group_scores(kernels.plain_assignment(z), block)
 
+    def reads_likeness(self, z: Tensor) -> bool:
+        """Whether own features stand behind assignments and count in the pair score."""
+        return self.likeness is not None and z.shape[1] > self.groups
+
+    def likeness_scores(self, own: Tensor, told: Tensor, block: Block) -> Tensor:
+        """Return ``(num_edges, 1)`` pair scores z_i B z_j + slope * cos(x_i, x_j).
+
+        A node is as like itself as nobody else is: the weight of its own message would drown all
+        others. A self edge gets the usual cosine of a link instead.
+
+        Args:
+            own: ``(num_targets, groups + d)`` assignments and unit features of the targets.
+            told: ``(num_sources, groups + d)`` the same of the sources.
+            block: The neighbourhood.
+        """
+        assert self.likeness is not None
+        scores = kernels.edge_dot(self.pulls(own), told, block)[:, None]
+        if not block.self_edge:
+            return scores
+        places = block.to(own.device).indptr[:-1]
+        return scores.index_add(0, places, self.self_likeness(own)[:, None])
+
+    def pulls(self, z: Tensor) -> Tensor:
+        """Return ``(nodes, groups + d)`` what targets bring to the pair scores of their edges.
+
+        Args:
+            z: ``(nodes, groups + d)`` assignments, and behind them unit features if there are any.
+        """
+        assert self.pair_score is not None
+        pulled = z[:, : self.groups] @ self.pair_score
+        if not self.reads_likeness(z):
+            return pulled
+        assert self.likeness is not None
+        return torch.cat([pulled, self.likeness[0] * z[:, self.groups :]], dim=1)
+
+    def self_likeness(self, z: Tensor) -> Tensor:
+        """Return ``(nodes,)`` what makes the cosine of self edges that of a usual link."""
+        assert self.likeness is not None
+        return self.likeness[0] * (self.likeness[1] - z[:, self.groups :].square().sum(1))
+
     def _project(self, x: Tensor | FeatureRows) -> Tensor:
         return x.matmul(self.weight).view(-1, self.heads, self.out_dim)
 
@@ -286,6 +333,8 @@ class MembershipAttention(nn.Module):
 
     def _group_scores(self, assigned: kernels.Assigned, block: Block) -> Tensor | None:
         """Return ``(num_edges, 1 or heads)`` f (E7)."""
+        if self.reads_likeness(assigned.z):
+            return self.likeness_scores(assigned.z[: block.num_targets], assigned.z, block)
         terms = self._group_terms(assigned, block)
         if terms is None:
             return None

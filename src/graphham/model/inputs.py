@@ -60,8 +60,9 @@ class NodeInputs:
 
     Args:
         features: ``(num_nodes, num_features)`` scaled features: sparse, dense, or left on disk.
-        memberships: ``(num_nodes, sum of K_l)`` of all levels, fine to coarse; no columns where
-            the layers make their own.
+        memberships: ``(num_nodes, sum of K_l + d)`` of all levels, fine to coarse, and behind them
+            what likeness is read from (:meth:`~graphham.model.group_map.GroupMap.rows`); no columns
+            where the layers make their own.
     """
 
     features: SparseMatrix | Tensor | MappedFeatures

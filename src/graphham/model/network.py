@@ -39,8 +39,9 @@ class Batch:
     Args:
         blocks: One neighbourhood per layer; the targets of one are the sources of the next.
         features: Features of the first block's sources.
-        memberships: ``(num_sources, sum of K_l)`` the block model's memberships of the same nodes,
-            level after level; no columns where each layer makes its own.
+        memberships: ``(num_sources, sum of K_l + d)`` the block model's memberships of the same
+            nodes, level after level, and the own features that likeness is read from; no columns
+            where each layer makes its own.
     """
 
     blocks: list[Block]
@@ -166,19 +167,48 @@ class GraphHAMNet(nn.Module):
         first = sum(self.groups[:level])
         return slice(first, first + self.groups[level])
 
-    def take_link_odds(self, tables: Sequence[npt.NDArray[Any]], chance: float = 0.0) -> None:
-        """Start the group attention of every layer from the block model's log odds of a link.
+    def attention_columns(self, told: Tensor, level: int) -> Tensor:
+        """Return what the group attention of a level reads of the block model's columns.
+
+        Args:
+            told: ``(nodes, sum of K_l + d)`` memberships of all levels, then own features.
+            level: The level, from 0.
+
+        Returns:
+            ``(nodes, K_l)`` memberships; those of the first layer with own features behind them,
+            ``(nodes, K_1 + d)``.
+        """
+        given = told[:, self.level_columns(level)]
+        like = told[:, sum(self.groups) :]
+        return torch.cat([given, like], dim=1) if level == 0 else given.contiguous()
+
+    def take_link_odds(
+        self,
+        tables: Sequence[npt.NDArray[Any]],
+        chance: float = 0.0,
+        likeness: tuple[float, float] | None = None,
+    ) -> None:
+        """Let the group attention of every layer be the block model's log odds of a link.
+
+        They stay what they are while the network is trained: an explanation that shows group
+        attention shows the odds of each link, and not what happened to help a class.
 
         Args:
             tables: Per level ``(K_l, K_l)`` T; the score of a link is pi_i T pi_j.
             chance: Share of the links that join any two nodes.
+            likeness: What the cosine of both ends' own features counts beside it in layer 1, and
+                its mean over links.
         """
         self.chance.fill_(chance)
+        place = self.layer(0).likeness
+        if place is not None and likeness is not None:
+            place.copy_(torch.tensor(likeness))
         for level, table in enumerate(tables):
             score = self.layer(level).pair_score
             if score is not None:
                 with torch.no_grad():
                     score.copy_(torch.from_numpy(table))
+                score.requires_grad_(False)
 
     def reset_parameters(
         self, generator: torch.Generator, directions: npt.NDArray[Any] | None = None
@@ -223,8 +253,9 @@ class GraphHAMNet(nn.Module):
             is_last = level + 1 == len(batch.blocks)
             lead = block.num_sources if is_last else block.num_targets
             if self.has_block_groups:
-                given = batch.memberships[: block.num_sources, self.level_columns(level)]
-                assigned = kernels.plain_assignment(given.contiguous())
+                told = batch.memberships[: block.num_sources]
+                given = told[:, self.level_columns(level)].contiguous()
+                assigned = kernels.Assigned(self.attention_columns(told, level), given, given[:0])
             else:
                 keyed = block.source_rows is not None
                 assigned = layer.assigned(x, generator, tau, lead, keyed)
@@ -288,7 +319,7 @@ class GraphHAMNet(nn.Module):
 
         Args:
             states: Per layer ``(nodes, layer_dim)``.
-            memberships: ``(nodes, sum of K_l)`` the block model's; no columns without one.
+            memberships: ``(nodes, sum of K_l + d)`` the block model's columns; none without one.
             generator: Source of dropout.
         """
         assert self.classifier is not None
@@ -298,7 +329,9 @@ class GraphHAMNet(nn.Module):
         if generator is not None:
             joined = self._dropped(joined, generator)
         logits: Tensor = self.classifier(joined)
-        return logits if self.class_odds is None else logits + memberships @ self.class_odds
+        if self.class_odds is None:
+            return logits
+        return logits + memberships[:, : sum(self.groups)] @ self.class_odds
 
     def spread(self, logits: Tensor, block: Block, memberships: Tensor) -> Tensor:
         """Average class logits along edges, as personalised PageRank would spread them.
@@ -309,7 +342,8 @@ class GraphHAMNet(nn.Module):
         Args:
             logits: ``(num_targets, num_classes)`` what each node's own states say.
             block: The neighbourhood; unless its sources are its targets, nothing is averaged.
-            memberships: ``(num_targets, sum of K_l)`` the block model's; no columns without one.
+            memberships: ``(num_targets, sum of K_l + d)`` the block model's columns; none without
+                one.
         """
         if block.num_sources != block.num_targets or not self.settings.class_steps:
             return logits

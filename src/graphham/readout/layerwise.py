@@ -120,12 +120,14 @@ class LayerWise:
         """Fill in the states of one layer; return its memberships and attention gaps."""
         layer, n = self.model.layer(level), self.num_nodes
         width = layer.heads * layer.out_dim
-        rows = _aligned(n, width + layer.groups)
-        given = self.inputs.memberships[:, self.model.level_columns(level)]
+        given: Tensor | None = None
+        if self.model.has_block_groups:
+            given = self.model.attention_columns(self.inputs.memberships, level)
+        rows = _aligned(n, width + (layer.groups if given is None else given.shape[1]))
         for first, last in self.spans():
             x = self._input(level, states, first, last)
             rows[first:last, :width] = x.matmul(layer.weight).cpu().numpy()
-            if self.model.has_block_groups:
+            if given is not None:
                 rows[first:last, width:] = given[first:last].cpu().numpy()
             else:
                 rows[first:last, width:] = layer.means(layer.affinities(x)).cpu().numpy()
@@ -133,7 +135,7 @@ class LayerWise:
             release(self.inputs.features.raw)  # read once; the states need the room
         self.ranks.share_rows(rows, self.span)
         gap = np.empty(n, dtype=np.float32)
-        reader = _Fused(layer, rows) if self._is_plain(layer) else _Stepwise(layer, rows)
+        reader = _Fused(layer, rows) if self._is_plain(layer, given) else _Stepwise(layer, rows)
         columns = self._columns(level)
         is_last = level + 1 == len(self.model.groups)
         for first, last in self.spans():
@@ -149,10 +151,12 @@ class LayerWise:
             states[:, columns] = own
             self.ranks.share_rows(gap, self.span)
         # A copy: it outlives the projected states beside it.
-        return rows[:, width:].copy(), gap
+        return rows[:, width : width + layer.groups].copy(), gap
 
-    def _is_plain(self, layer: MembershipAttention) -> bool:
+    def _is_plain(self, layer: MembershipAttention, given: Tensor | None) -> bool:
         """Whether the fused loop knows this layer's settings."""
+        if given is not None and layer.reads_likeness(given):
+            return False
         usual = layer.group_score == "none" or layer.product == "renormalised"
         return usual and self.graph.weights is None and not runs_reference(layer.weight)
 
@@ -224,7 +228,9 @@ class _Stepwise:
         e = edge_scores(self.left[first:last], self.right, block, layer.slope)
         f: Tensor | None = None
         z = self.z[first:last]
-        if layer.pair_score is not None:
+        if layer.reads_likeness(z):
+            f = layer.likeness_scores(z, self.z, block)
+        elif layer.pair_score is not None:
             f = edge_dot(z @ layer.pair_score, self.z, block)[:, None]
         elif self.ends is not None:
             f = edge_scores(z @ self.ends[0], self.z @ self.ends[1], block, layer.slope)

@@ -45,7 +45,7 @@ class EdgeAttention(nn.Module):
         Args:
             x: ``(num_nodes, in_dim)`` input.
             edge_index: ``(2, num_edges)`` source and target rows.
-            z: ``(num_nodes, groups)`` memberships.
+            z: ``(num_nodes, groups + d)`` memberships, in layer 1 with own features behind them.
         """
         layer = self.layer
         values = (x @ layer.weight).view(x.shape[0], layer.heads, layer.out_dim)
@@ -69,7 +69,11 @@ class EdgeAttention(nn.Module):
         if layer.group_score == "none":
             return None
         if layer.pair_score is not None:
-            return ((z @ layer.pair_score)[target] * z[source]).sum(1, keepdim=True)
+            scores = (layer.pulls(z)[target] * z[source]).sum(1, keepdim=True)
+            if not layer.reads_likeness(z):
+                return scores
+            own = layer.self_likeness(z)[target].unsqueeze(-1)
+            return torch.where((source == target).unsqueeze(-1), scores + own, scores)
         own, told = layer._additive_terms()
         return F.leaky_relu((z @ own)[target] + (z @ told)[source], layer.slope)
 
@@ -110,7 +114,8 @@ class EdgeNetwork(nn.Module):
         Args:
             h: ``(num_nodes, num_inputs)`` scaled inputs, of :meth:`TorchEncoder.prepare`.
             edge_index: ``(2, num_edges)`` with the self edges the model was fitted with.
-            memberships: ``(num_nodes, sum of K_l)`` of the block model; no columns without one.
+            memberships: ``(num_nodes, sum of K_l + d)`` the block model's columns; none without
+                one.
         """
         states, _ = self.passes(h, edge_index, memberships)
         units = [F.normalize(state, dim=1) for state in states]
@@ -129,6 +134,8 @@ class EdgeNetwork(nn.Module):
             assert isinstance(layer, EdgeAttention)
             if self.has_block_groups:
                 z = memberships[:, first : first + count]
+                if level == 0:
+                    z = torch.cat([z, memberships[:, sum(self.groups) :]], dim=1)
             else:
                 z = layer.layer.means(layer.layer.affinities(h))
             first += count

@@ -17,8 +17,9 @@ from graphham.groups.group_map import GroupInputs, GroupMap, fit_from
 from graphham.groups.group_tree import group_tree, trees_above
 from graphham.model.inputs import NodeInputs
 from graphham.model.spectral import leading_directions
+from graphham.parallel.graph_access import graph_access
 from graphham.parallel.ranks import ALONE, Ranks
-from graphham.sampling.keys import derive_key
+from graphham.sampling.keys import derive_key, numpy_generator
 from graphham.training.structure import MANY_NODES, StructureSearch
 
 Floats = npt.NDArray[np.float32]
@@ -36,6 +37,12 @@ _TREES = 8  # cuts of them
 # How many times as many groups the finest fit of the teacher has, and the nodes each needs.
 _FINER = 4
 _FEWEST_MEMBERS = 8
+# The slope of likeness: links it is found from at most, pairs looked at together, steps of Newton's
+# method, and the pull to 0, which is worth about four pairs.
+_MOST_PAIRS = 1_000_000
+_PAIRS_AT_ONCE = 1 << 16
+_NEWTON_STEPS = 12
+_RIDGE = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,12 +141,80 @@ def fit_run_groups(
         if better is not best:
             best = better
             fits.append(best)
-    there = GroupMap(basis, seen.scale, best.model, best.memberships, graph.fingerprint())
+    likeness = None
+    if config.likeness_dim(graph.num_nodes, is_structural):
+        likeness = find_likeness(seen, best, graph, derive_key(key, "likeness"), ranks)
+    there = GroupMap(basis, seen.scale, best.model, best.memberships, graph.fingerprint(), likeness)
     if ranks.count > 1:
         # Machines may round differently, and k-means makes other groups of the last digit.
         state = {name: ranks.share_array(array) for name, array in there.state().items()}
         there = GroupMap.from_state(state)
     return FittedGroups(there, seen, fits, key)
+
+
+def find_likeness(
+    seen: GroupInputs, fit: BlockFit, graph: Graph, key: Any, ranks: Ranks = ALONE
+) -> tuple[float, float] | None:
+    """Return what the cosine of both ends' own features adds to the log odds of a link.
+
+    Logistic regression of links against pairs drawn as degrees would, where what the groups say of
+    a pair, pi_i T pi_j, is taken for granted. No label is asked.
+
+    Args:
+        seen: What the groups were fitted to.
+        fit: The groups.
+        graph: The training graph, or this process's part.
+        key: Draws the pairs.
+        ranks: The processes that hold the parts; all get the same.
+
+    Returns:
+        The slope, and the mean cosine of links; ``None`` without links.
+    """
+    own = graph.own_rows()
+    starts = np.asarray(graph.indptr[own.start : own.stop + 1], dtype=np.int64)
+    ends = np.asarray(graph.indices[starts[0] : starts[-1]], dtype=np.int64)
+    source = np.repeat(np.arange(own.start, own.stop), np.diff(starts))
+    reach = np.cumsum(seen.links.in_degrees, dtype=np.float64)
+    kept = source != ends
+    stride = max(1, graph.num_stored // _MOST_PAIRS)
+    kept &= np.arange(starts[0], starts[-1]) % stride == 0
+    source, ends = source[kept], ends[kept]
+    if not len(reach) or reach[-1] <= 0:
+        return None
+    # Every process draws for all links, so that a link's pair does not depend on who has it.
+    draws = numpy_generator(key).random(graph.num_stored)[starts[0] : starts[-1]][kept]
+    drawn = np.minimum(np.searchsorted(reach, draws * reach[-1], side="right"), len(reach) - 1)
+    given, cosine = (np.empty((2, len(ends))) for _ in range(2))
+    pulled, pi, x = fit.memberships @ fit.model.tables[0], fit.memberships, seen.own
+    for first in range(0, len(ends), _PAIRS_AT_ONCE):
+        part = slice(first, first + _PAIRS_AT_ONCE)
+        for kind, other in enumerate((ends[part], drawn[part])):
+            given[kind, part] = (pulled[source[part]] * pi[other]).sum(1)
+            cosine[kind, part] = (x[source[part]] * x[other]).sum(1)
+    access = graph_access(graph, ranks)
+    slope, shift = 0.0, 0.0
+    for _ in range(_NEWTON_STEPS):
+        p = 1 / (1 + np.exp(-np.clip(slope * cosine + shift + given, -30, 30)))
+        missed = np.array([[1.0], [0.0]]) - p
+        firm = p * (1 - p)
+        terms = (missed * cosine, missed, firm * cosine**2, firm * cosine, firm)
+        # Sums per node first: they are the same however the nodes are split.
+        sums = np.zeros((graph.num_nodes, len(terms)))
+        for column, term in enumerate(terms):
+            sums[:, column] = np.bincount(source, term.sum(0), graph.num_nodes)
+        access.share_rows(sums)
+        toward, up, a, b, c = sums.sum(0)
+        # A weak pull to 0 decides where all cosines are alike.
+        step = np.linalg.solve(
+            [[a + _RIDGE, b], [b, c + _RIDGE]], [toward - _RIDGE * slope, up - _RIDGE * shift]
+        )
+        slope, shift = slope + float(step[0]), shift + float(step[1])
+    like = np.zeros((graph.num_nodes, 2))
+    like[:, 0] = np.bincount(source, cosine[0], graph.num_nodes)
+    like[:, 1] = np.bincount(source, minlength=graph.num_nodes)
+    access.share_rows(like)
+    total, count = like.sum(0)
+    return float(np.float32(slope)), float(np.float32(total / max(count, 1)))
 
 
 def _is_unsure(fits: list[BlockFit], graph: Graph, config: ResolvedConfig, ranks: Ranks) -> bool:
