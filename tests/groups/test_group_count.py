@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -9,7 +11,7 @@ from sklearn.metrics import adjusted_mutual_info_score
 
 from graphham.errors import InputError
 from graphham.graph.planted import planted_hierarchy
-from graphham.groups import group_search
+from graphham.groups import group_count, group_search
 from graphham.groups.group_count import find_structure
 
 
@@ -113,3 +115,12 @@ def test_a_graph_without_links_has_nothing(n):
 def test_rows_of_features_must_match():
     with pytest.raises(InputError, match="5 rows"):
         find_structure(random_links(40, 4, 0), np.ones((5, 2), np.float32))
+
+
+@pytest.mark.parametrize(
+    ("groups", "shown"), [([130, 14, 6], 12), ([131, 12, 3], 12), ([130, 8], 8), ([130, 3], 12)]
+)
+def test_the_shown_upper_level_is_the_next_one_at_most_half_as_many(groups, shown):
+    """A level of 14 above 24 shown groups is cut to 12, not passed over for one of 6."""
+    path = SimpleNamespace(gains=np.linspace(0, 1, groups[0]))
+    assert group_count._readable(path, groups) == (24, shown)

@@ -165,16 +165,16 @@ def _readable(path: MergePath, groups: list[int]) -> tuple[int, ...]:
     """Return numbers of groups a person can read, fine to coarse.
 
     Levels of at most two dozen groups are shown as they are. Else the fewest groups that keep nine
-    tenths of the gain, at most two dozen, and above them the next level, or what keeps half of the
-    gain where that is missing or hardly a division.
+    tenths of the gain, at most two dozen, and above them as many as the next level has, at most half
+    as many, or what keeps half of the gain where no level is more than hardly a division.
     """
     if groups[0] <= _READABLE:
         return tuple(groups)
     kept = path.gains / path.gains.max()
     finest = min(int(np.argmax(kept >= 0.9)) + 1, _READABLE)
     half = int(np.argmax(kept >= 0.5)) + 1
-    above = [count for count in groups[1:] if 4 <= count <= finest // 2]
-    return finest, (above[0] if above else half)
+    above = next((count for count in groups[1:] if count >= 4), half)
+    return finest, max(1, min(above, finest // 2))
 
 
 def _jaccard(codes: Codes, other: Codes) -> npt.NDArray[np.float64]:
