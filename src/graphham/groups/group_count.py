@@ -165,8 +165,8 @@ def _readable(path: MergePath, groups: list[int]) -> tuple[int, ...]:
     """Return numbers of groups a person can read, fine to coarse.
 
     Levels of at most two dozen groups are shown as they are. Else the fewest groups that keep nine
-    tenths of the gain, at most two dozen, and above them as many as the next level has, at most half
-    as many, or what keeps half of the gain where no level is more than hardly a division.
+    tenths of the gain, at most two dozen, and above them as many as the next level has, or as keep
+    half of the gain where no level is more than hardly a division; at most half as many.
     """
     if groups[0] <= _READABLE:
         return tuple(groups)
