@@ -39,7 +39,7 @@ def step_traffic(
         pairs: Pairs of a target and a context of one shard and level.
         anchors: Targets of one shard.
     """
-    dense = sum(p.numel() for p in model.parameters())
+    dense = sum(p.numel() for p in model.parameters() if p.requires_grad)
     own = -(-shards // processes)
     others = processes - 1
     width = model.settings.layer_dims[0]
