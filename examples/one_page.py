@@ -7,15 +7,15 @@
    node and group: do its words look like the group, do its links go where the group's links go, and
    do both fit the coarser group above? Levels nest exactly: a coarse membership is a sum.
 2. *Groups weigh messages.* A network of two layers, one per level, averages neighbours; the weight
-   of a link is a softmax of node attention plus the odds of a link between the two ends' groups.
+   of a link is that of node attention times how probable the two ends' groups make it that the
+   link is no chance.
 3. *Groups teach.* Labels that are known are counted along the tree of groups; what the groups then
    expect of a node without a label is what the network should say of it.
 
 The package does the same for graphs of any size, finds the number of groups, averages several fits,
 drops features and links while training and reads memberships as mixtures; docs/how-it-works.md has
-all of it. tests/examples/test_one_page.py holds rounds, class table, attention, logits and losses
-of this page to those of the package. Shapes: N nodes, E links with both directions, d directions,
-K groups of a level, C classes.
+all of it. tests/examples/test_one_page.py holds rounds, tables, attention, logits and losses of
+this page to the package's. Shapes: N nodes, E links both ways, d directions, K groups, C classes.
 """
 
 import argparse
@@ -34,7 +34,7 @@ from graphham import load_dataset
 SCALE = 12.0  # nats of a perfect match of a node's words with a group
 WORTH = 64.0  # links of a hub are not independent: together they count as about so many
 LEAN = 0.1  # how much a fine table leans on the coarse one, in expected links
-DIRECTIONS, STEPS, ROUNDS, SURE = 64, 3, 15, 0.9
+DIRECTIONS, STEPS, ROUNDS, SURE, STRANGERS = 64, 3, 15, 0.9, 0.75
 DIM, SLOPE, SPREAD, HOME = 64, 0.2, 10, 0.1  # width of a layer; steps of spreading class scores
 LEANS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)  # how much a group's classes lean on its parent's
 LR, DECAY, DROPOUT, FEATURE_DROPOUT = 0.01, 5e-3, 0.7, 0.8
@@ -87,6 +87,7 @@ class Groups(NamedTuple):
 
     pi: list[Array]  # (N, K) memberships
     tables: list[Array]  # (K, K) log odds of a link
+    reasons: list[Array]  # (K, K) log probabilities that a link is no chance
     parent: Array  # (K1,) coarse group of each fine one
     bound: float  # what words, links and memberships are worth, in nats
 
@@ -115,7 +116,12 @@ def fit_groups(x: Array, A: sp.csr_matrix, fine: Array, parent: Array) -> Groups
     entropy = -(pi * np.log(pi + 1e-9)).sum()
     gains = [(s * np.log((s + 1e-9) / (e + 1e-9))).sum() / 2 for s, e in ((seen, expected), above)]
     bound = entropy + (pi * told).sum() + sum(gains)
-    return Groups([pi, pi @ up], [T1, T2], parent, float(bound))
+    odds, expected = np.exp(T1).ravel(), np.outer(pi.T @ degrees, pi.T @ degrees).ravel()
+    order = odds.argsort(kind="stable")  # chance joins any two: what the least likely pairs have
+    least = order[: (expected[order].cumsum() / expected.sum()).searchsorted(STRANGERS) + 1]
+    chance = min(1.0, (expected[least] * odds[least]).sum() / expected[least].sum())
+    reasons = [np.log(np.maximum(1 - chance * np.exp(-T), 0.02)) for T in (T1, T2)]
+    return Groups([pi, pi @ up], [T1, T2], reasons, parent, float(bound))
 
 
 def softmax(logits: Array) -> Array:
@@ -148,7 +154,7 @@ def class_table(groups: Groups, rows: Array, labels: Array, classes: int) -> Arr
     return table(n, m, max(LEANS, key=left_out))
 
 
-# ---- 3. The network: attention by states and by the odds of the groups --------------------------
+# ---- 3. The network: attention by states and by groups ------------------------------------------
 class Layer(nn.Module):
     """Averages neighbours; links that fit the groups weigh more."""
 
@@ -156,15 +162,14 @@ class Layer(nn.Module):
         super().__init__()
         self.W = nn.Parameter(nn.init.xavier_uniform_(torch.empty(in_dim, dim)))
         self.a = nn.Parameter(0.1 * torch.randn(2, dim))
-        self.T = nn.Parameter(torch.as_tensor(table, dtype=torch.float32))  # starts at the odds
+        self.B = torch.as_tensor(table, dtype=torch.float32)  # no parameter: it stays
         self.R = nn.Parameter(0.1 * torch.randn(len(table), dim))  # contexts, seen from a group
 
     def weights(self, p: Tensor, pi: Tensor, edges: Tensor) -> Tensor:
         """Return (E,) how much each target listens to each of its neighbours."""
         j, i = edges
         node = F.leaky_relu((p @ self.a[0])[i] + (p @ self.a[1])[j], SLOPE)
-        group = ((pi @ self.T)[i] * pi[j]).sum(1)  # pi_i T pi_j: log odds of the link
-        scores = node + group
+        scores = node + ((pi @ self.B)[i] * pi[j]).sum(1)  # pi_i B pi_j: is the link no chance?
         top = scores.new_full((len(p),), -torch.inf).scatter_reduce(0, i, scores.detach(), "amax")
         powers = (scores - top[i]).exp()
         return powers / scores.new_zeros(len(p)).index_add(0, i, powers)[i]
@@ -182,7 +187,7 @@ class Network(nn.Module):
     def __init__(self, num_features: int, groups: Groups, classes: int) -> None:
         super().__init__()
         widths = (num_features, DIM)
-        layers = [Layer(w, DIM, T) for w, T in zip(widths, groups.tables, strict=True)]
+        layers = [Layer(w, DIM, B) for w, B in zip(widths, groups.reasons, strict=True)]
         self.layers: Any = nn.ModuleList(layers)
         self.pi = [torch.as_tensor(level, dtype=torch.float32) for level in groups.pi]
         self.classifier = nn.Linear(2 * DIM, classes)
@@ -196,11 +201,11 @@ class Network(nn.Module):
         """Return (N, C) class scores, spread along links as personalised PageRank would."""
         joined = F.dropout(F.relu(torch.cat(states, 1)), dropout)
         own: Tensor = self.classifier(joined)
-        j, i = edges
-        degree = torch.zeros(len(own)).index_add(0, i, torch.ones(len(i)))
-        spread: Tensor = own
+        (j, i), pi = edges, self.pi[0]
+        w = ((pi @ self.layers[0].B)[i] * pi[j]).sum(1).exp()[:, None]  # links that are no chance
+        total, spread = torch.zeros(len(own), 1).index_add(0, i, w), own
         for _ in range(SPREAD):
-            mean = torch.zeros_like(own).index_add(0, i, spread[j]) / degree[:, None]
+            mean = torch.zeros_like(own).index_add(0, i, w * spread[j]) / total
             spread = (1 - HOME) * mean + HOME * own
         return spread
 
@@ -245,8 +250,7 @@ def train(
 
 def edges_of(A: sp.csr_matrix) -> Tensor:
     """Return (2, E + N) neighbours and targets, a node being its own neighbour first."""
-    own = np.arange(A.shape[0])
-    target = np.repeat(own, np.diff(A.indptr))
+    own, target = np.arange(A.shape[0]), A.nonzero()[0]
     return torch.as_tensor(np.stack([np.r_[own, A.indices], np.r_[own, target]]), dtype=torch.long)
 
 

@@ -14,7 +14,7 @@ from sklearn.metrics import adjusted_mutual_info_score
 from graphham.config.settings import make_config
 from graphham.graph.neighborhoods import Block
 from graphham.graph.planted import planted_hierarchy
-from graphham.groups.block_model import GraphLinks, fit_block_model
+from graphham.groups.block_model import GraphLinks, chance_share, fit_block_model, reason_table
 from graphham.model.feature_rows import FeatureRows
 from graphham.model.network import Batch, GraphHAMNet
 from graphham.training.make_network import network_settings
@@ -62,6 +62,11 @@ def test_rounds_are_those_of_the_package(planted, made):
         np.testing.assert_allclose(ours, other, atol=2e-3)
     for ours, other in zip(groups.tables, theirs.model.tables, strict=True):
         np.testing.assert_allclose(ours, other, atol=2e-3)
+    degrees = planted.graph.degrees().astype(np.float32)
+    chance = chance_share(theirs.model.tables[0], theirs.memberships, degrees, degrees)
+    assert 0 < chance < 1
+    for ours, other in zip(groups.reasons, theirs.model.tables, strict=True):
+        np.testing.assert_allclose(ours, reason_table(other, chance), atol=2e-2)
     assert groups.bound == pytest.approx(theirs.bound, rel=1e-3)
     assert adjusted_mutual_info_score(groups.pi[0].argmax(1), planted.levels[0]) > 0.8
 
@@ -93,9 +98,9 @@ def both(planted, made):
         for level, layer in enumerate(page.layers):
             network.layer(level).weight.copy_(layer.W)
             network.layer(level).attention.copy_(layer.a[:, None])
-            network.layer(level).pair_score.copy_(layer.T)
             network.decoder(level).group_context.copy_(layer.R)
         network.classifier.load_state_dict(page.classifier.state_dict())
+    network.take_link_tables([np.float32(table) for table in groups.reasons])
     return page, network.eval()
 
 

@@ -18,6 +18,7 @@ from graphham.groups.block_model import (
     fit_block_model,
     group_vectors,
     link_trust,
+    reason_table,
     softmax_rows,
     sum_levels,
     tree_paths,
@@ -376,3 +377,13 @@ def test_the_share_of_chance_links_is_what_strangers_have(chance):
     assert chance_share(table, memberships, degrees, degrees) == pytest.approx(chance, abs=1e-4)
     nobody = np.zeros(40, dtype=np.float32)
     assert 0 <= chance_share(table, memberships, nobody, nobody) <= 1
+
+
+def test_a_link_counts_by_how_probable_it_is_that_it_is_no_chance():
+    """Where groups have W times the links of chance and c is chance, 1 - c / W are not."""
+    odds = np.array([[8.0, 0.5], [0.4, 0.001]])
+    found = np.exp(reason_table(np.log(odds).astype(np.float32), 0.4))
+    np.testing.assert_allclose(found, [[0.95, 0.2], [0.02, 0.02]], rtol=1e-5)
+    # Without chance all links are alike, and where all are chance as well.
+    assert np.ptp(reason_table(np.log(odds).astype(np.float32), 0.0)) == 0
+    assert np.ptp(reason_table(np.zeros((3, 3), np.float32), 1.0)) == 0

@@ -104,7 +104,7 @@ def test_likeness_counts_beside_the_groups_but_not_for_oneself(sampled, product,
             for b in batch.blocks
         ]
         batch = Batch(blocks, batch.features, batch.memberships)
-    model.take_link_odds(tables, 0.2, (1.5, 0.3))
+    model.take_link_tables(tables, (1.5, 0.3))
     assert not any(model.layer(level).pair_score.requires_grad for level in (0, 1))
     grown = Batch(batch.blocks, batch.features, torch.cat([batch.memberships, x], dim=1))
     first, second = model.encode(grown)
@@ -133,18 +133,20 @@ def test_likeness_counts_beside_the_groups_but_not_for_oneself(sampled, product,
     logits = model.class_logits(output.states, told)
     torch.testing.assert_close(logits, model.class_logits(output.states, told[:, :6]))
     # Without a slope the columns say nothing.
-    model.take_link_odds(tables, 0.2, (0.0, 0.3))
+    model.take_link_tables(tables, (0.0, 0.3))
     for one, other in zip(model(grown).states, model(batch).states, strict=True):
         torch.testing.assert_close(one, other)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("chance", [None, 0.0, 0.4])
-def test_scores_are_spread_along_links_that_are_no_chance(weighted, chance):
-    source = "state" if chance is None else "block"
+@pytest.mark.parametrize("told", [None, False, True])
+def test_scores_are_spread_along_links_that_are_no_chance(weighted, told):
+    source = "state" if told is None else "block"
     model = make_model(membership_input=source, num_classes=3, class_steps=4)
-    model.chance.fill_(chance or 0.0)
-    batch = make_batch(weighted=weighted, given=chance is not None)
+    table = DRAW.normal(size=(4, 4))
+    if told:
+        model.take_link_tables([table, np.zeros((2, 2))], (1.5, 0.3))
+    batch = make_batch(weighted=weighted, given=told is not None)
     block = batch.blocks[0]
     z, own = batch.memberships[:, : model.groups[0]].numpy(), np.eye(NODES, 3)
     shares = np.zeros((NODES, NODES))
@@ -152,9 +154,8 @@ def test_scores_are_spread_along_links_that_are_no_chance(weighted, chance):
         part = slice(block.indptr[i], block.indptr[i + 1])
         near = block.indices[part]
         share = np.ones(len(near)) if block.weights is None else block.weights[part].copy()
-        if chance:
-            odds = np.exp(z[near] @ (z[i] @ model.layer(0).pair_score.detach().numpy()))
-            share *= np.maximum(1 - chance / odds, 0.02)
+        if told:
+            share *= np.exp(z[near] @ (z[i] @ table))
         shares[i, near] = share / share.sum()
     expected = own
     for _ in range(4):
@@ -196,16 +197,16 @@ def test_uneven_layers_share_the_width():
     assert model.embedding(found).shape == (NODES, 7)
 
 
-def test_group_attention_starts_from_the_odds_of_links():
+def test_group_attention_is_what_the_groups_say_of_links():
     model = make_model()
     before = {k: v.clone() for k, v in model.state_dict().items()}
     tables = [np.random.default_rng(k).normal(size=(k, k)).astype(np.float32) for k in (4, 2)]
-    model.take_link_odds(tables)
+    model.take_link_tables(tables)
     changed = {k for k, v in model.state_dict().items() if not torch.equal(v, before[k])}
-    assert changed == {"layers.0.pair_score", "layers.1.pair_score"}
+    assert changed == {"layers.0.pair_score", "layers.1.pair_score", "link_table"}
     for level, table in enumerate(tables):
         np.testing.assert_allclose(model.layer(level).pair_score.detach(), table, rtol=1e-6)
-    make_model(group_score="none").take_link_odds(tables)  # has none, and says nothing
+    make_model(group_score="none").take_link_tables(tables)  # has none, and says nothing
 
 
 @pytest.mark.parametrize("source", ["block", "state"])

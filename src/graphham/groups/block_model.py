@@ -36,6 +36,7 @@ _LINKS_WORTH = 64.0
 _PARENT_LINKS = 0.1
 # Pairs of nodes, those least likely to be linked, of which chance is taken to join the linked ones.
 _STRANGERS = 0.75
+_LEAST_PROBABLE = 0.02  # that a link is no chance, however unlikely the groups make it
 _START_SURE = 0.9  # membership of a node in the group it starts in
 _SETTLED = 1e-3  # mean change of a node's memberships below which a fit has ended
 _TINY = 1e-9
@@ -368,6 +369,22 @@ def chance_share(table: Floats, memberships: Floats, leaving: Floats, arriving: 
     total = float(expected[least].sum(dtype=np.float64))
     share = float((expected[least] * odds[least]).sum()) / max(total, _TINY)
     return min(share, 1.0)
+
+
+def reason_table(table: Floats, chance: float) -> Floats:
+    """Return ``(K, K)`` the log probability that a link between two groups is no chance.
+
+    Where groups have W times the links that degrees explain and a share c of all links joins any
+    two nodes, 1 - c / W of theirs are there for a reason. Unlike the odds W, which prefer a likely
+    link to an unlikely one, this leaves links alone where none are there by chance.
+
+    Args:
+        table: ``(K, K)`` log odds T of a link from one group to another.
+        chance: The share c; see :func:`chance_share`.
+    """
+    probable = 1 - chance * np.exp(-table.astype(np.float64))
+    out: Floats = np.log(np.maximum(probable, _LEAST_PROBABLE)).astype(np.float32)
+    return out
 
 
 def link_trust(degrees: Floats) -> Floats:

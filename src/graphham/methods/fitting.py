@@ -435,7 +435,7 @@ def make_model(
     start_parameters(model, config, prepared.inputs, graph, prepared.directions, ranks)
     if prepared.groups is not None:
         fitted = prepared.groups
-        model.take_link_odds(fitted.map.model.tables, fitted.chance(), fitted.map.likeness)
+        model.take_link_tables(fitted.link_tables(), fitted.map.likeness)
     return model, tables
 
 

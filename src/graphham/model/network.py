@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 # these directions is scaled up. Set by trial, the runs are not kept.
 _START_SCALE = 3.0
 _SAME_PLACE = 1e-3  # distance from the middle below which a group has no place of its own
-_LEAST_PROBABLE = 0.02  # that a link is no chance, however unlikely the groups make it
 _AT_HOME = 0.1  # the usual restart of personalised PageRank on citation graphs
 
 
@@ -153,9 +152,9 @@ class GraphHAMNet(nn.Module):
         shape = settings.groups[0], settings.layer_dims[-1]
         self.group_centers: Tensor | None
         self.register_buffer("group_centers", torch.zeros(shape) if self.has_block_groups else None)
-        # Share of the links that join any two nodes, whatever their groups; see take_link_odds.
-        self.chance: Tensor
-        self.register_buffer("chance", torch.zeros(()))
+        # What the links along which class scores are spread weigh; see take_link_tables.
+        self.link_table: Tensor
+        self.register_buffer("link_table", torch.zeros(settings.groups[0], settings.groups[0]))
         self.classifier = nn.Linear(settings.dim, num_classes) if num_classes else None
         told = num_classes > 0 and self.has_block_groups and settings.class_groups
         self.class_odds = (
@@ -182,24 +181,20 @@ class GraphHAMNet(nn.Module):
         like = told[:, sum(self.groups) :]
         return torch.cat([given, like], dim=1) if level == 0 else given.contiguous()
 
-    def take_link_odds(
-        self,
-        tables: Sequence[npt.NDArray[Any]],
-        chance: float = 0.0,
-        likeness: tuple[float, float] | None = None,
+    def take_link_tables(
+        self, tables: Sequence[npt.NDArray[Any]], likeness: tuple[float, float] | None = None
     ) -> None:
-        """Let the group attention of every layer be the block model's log odds of a link.
+        """Let the group attention of every layer be what the block model says of links.
 
-        They stay what they are while the network is trained: an explanation that shows group
-        attention shows the odds of each link, and not what happened to help a class.
+        It stays what it is while the network is trained: an explanation that shows group attention
+        shows how probable it is that each link is no chance, and not what happened to help a class.
 
         Args:
-            tables: Per level ``(K_l, K_l)`` T; the score of a link is pi_i T pi_j.
-            chance: Share of the links that join any two nodes.
+            tables: Per level ``(K_l, K_l)`` log probabilities B; a link scores pi_i B pi_j.
             likeness: What the cosine of both ends' own features counts beside it in layer 1, and
                 its mean over links.
         """
-        self.chance.fill_(chance)
+        self.link_table.copy_(torch.from_numpy(tables[0]))
         place = self.layer(0).likeness
         if place is not None and likeness is not None:
             place.copy_(torch.tensor(likeness))
@@ -359,20 +354,12 @@ class GraphHAMNet(nn.Module):
 
     @torch.no_grad()
     def _reasons(self, block: Block, memberships: Tensor) -> Tensor | None:
-        """Return ``(num_edges, 1)`` shares of each neighbourhood: links that are no chance count.
-
-        Where groups have W times the links that degrees explain and a share c of all links joins
-        any two nodes, 1 - c / W of theirs are no chance. Unlike group attention, which prefers a
-        likely link to an unlikely one, this leaves links alone where none are there by chance.
-        """
-        if not self.has_block_groups:
+        """Return ``(num_edges, 1)`` shares of each neighbourhood by :meth:`take_link_tables`."""
+        if not self.has_block_groups or self.settings.group_score == "none":
             return None
         finest = memberships[:, self.level_columns(0)].contiguous()
-        scores = self.layer(0).group_scores(finest, block)
-        if scores is None:
-            return None
-        probable = (1 - self.chance * torch.exp(-scores)).clamp_min(_LEAST_PROBABLE)
-        weights = kernels.edge_softmax(probable.log(), block)
+        scores = kernels.edge_dot(finest @ self.link_table, finest, block)[:, None]
+        weights = kernels.edge_softmax(scores, block)
         return weights if block.weights is None else kernels.rescaled(weights, block)
 
     def decoder(self, level: int) -> ContextDecoder:

@@ -12,7 +12,7 @@ from sklearn.metrics import adjusted_mutual_info_score
 
 from graphham.config.resolved import ResolvedConfig
 from graphham.graph.graph import Graph
-from graphham.groups.block_model import BlockFit, chance_share
+from graphham.groups.block_model import BlockFit, chance_share, reason_table
 from graphham.groups.group_map import GroupInputs, GroupMap, fit_from
 from graphham.groups.group_tree import group_tree, trees_above
 from graphham.model.inputs import NodeInputs
@@ -61,12 +61,12 @@ class FittedGroups:
     fits: list[BlockFit]
     key: Any
 
-    def chance(self) -> float:
-        """Return the share of the links that join any two nodes, whatever their groups."""
+    def link_tables(self) -> list[Floats]:
+        """Return per level ``(K_l, K_l)`` the log probability that a link is no chance."""
         links = self.inputs.links
-        return chance_share(
-            self.map.model.tables[0], self.map.known, links.out_degrees, links.in_degrees
-        )
+        model = self.map.model
+        chance = chance_share(model.tables[0], self.map.known, links.out_degrees, links.in_degrees)
+        return [reason_table(table, chance) for table in model.tables]
 
     def committee(self, config: ResolvedConfig) -> list[BlockFit]:
         """Return the fits whose mean teaches nodes without labels: finer and coarser ones.
