@@ -26,7 +26,7 @@ from experiments.stored import commits, earlier_note, read_known
 from experiments.studies import load_study, study_names, study_rank
 from experiments.verdict import verdict_section
 from graphham.errors import InputError
-from graphham.evaluate.cells import Cell, Record
+from graphham.evaluate.cells import LEARNED, Cell, Record
 from graphham.evaluate.reporting import (
     TITLES,
     compare_groups,
@@ -96,6 +96,8 @@ def study_tables(name: str, records: list[Record]) -> list[Table]:
             chosen = best_on_validation(chosen)
             if kind == "links":
                 tables.append(link_detail_table(chosen))
+            # A fit has the same groups whoever scores its links.
+            chosen = having(chosen, lambda cell: not cell["protocol"].endswith(LEARNED))
             found = hierarchy_table(chosen, "hierarchy", "The hierarchy of the same runs")
             if found.rows:
                 tables.append(found)

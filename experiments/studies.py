@@ -12,7 +12,8 @@ from typing import Any
 from experiments.planted_sizes import STANDINS
 from graphham.config.presets import merge
 from graphham.errors import InputError
-from graphham.evaluate.cells import Cell
+from graphham.evaluate.cells import LEARNED, Cell
+from graphham.evaluate.learned_links import CLUES
 from graphham.evaluate.splits import num_folds
 from graphham.methods.registry import method_class, method_rows
 
@@ -210,6 +211,8 @@ def _able(methods: Sequence[str], block: dict[str, Any]) -> list[str]:
     if block["kind"] not in ("classify", "links") or is_own:
         return [name for name in methods if name in block["methods"]]
     able = {name for name, _, tasks in method_rows() if block["kind"] in tasks}
+    if block["protocol"].endswith(LEARNED):
+        able = (able & set(block["methods"])) | {CLUES}  # the row without a method
     return [name for name in methods if name in able]
 
 

@@ -9,11 +9,15 @@ from typing import Any
 from experiments.hierarchy_peers import PEERS
 from experiments.planted_cases import is_planted, planted_roots
 from graphham.evaluate.cells import Cell, Record
-from graphham.evaluate.code_version import MEASURES, code_version, method_roots, reader_roots
+from graphham.evaluate.code_version import (
+    code_version,
+    measure_place,
+    method_roots,
+    reader_roots,
+)
 
 # The last four are kinds that only we measure; see measuring.py.
 _MEASURES = {
-    **MEASURES,
     "hierarchy": "experiments.hierarchy_cells:measure_hierarchy",
     "core": "experiments.core:measure_core",
     "portrait": "experiments.figure_data:measure_portrait",
@@ -37,7 +41,8 @@ def cell_version(cell: Cell, measure: Callable[..., Any] | None = None) -> str:
     """
     base = cell.graph.partition("+")[0]
     roots, more = planted_roots(base) if is_planted(base) else (reader_roots(base), "")
-    place = _MEASURES[cell.kind] if measure is None else _place(measure)
+    place = _place(measure) if measure is not None else _MEASURES.get(cell.kind)
+    place = place or measure_place(cell)
     return code_version([*roots, place, *_method_roots(cell.method)], _STOPS, more)
 
 

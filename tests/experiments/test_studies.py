@@ -5,6 +5,7 @@ import pytest
 from experiments.hierarchy_peers import PEERS
 from experiments.studies import load_study, settings_for, study_names, study_variants
 from graphham.errors import InputError
+from graphham.evaluate.learned_links import CLUES
 from graphham.methods.registry import method_class, method_names
 
 
@@ -12,7 +13,7 @@ def test_every_study_names_known_methods_and_can_be_quick() -> None:
     names = study_names()
     paper = {f"table{n}" for n in (1, 2, 3, 4)} | {f"figure{n}" for n in (3, 4, 5, 6)}
     assert paper | {"large", "presets"} == set(names)
-    known = {*method_names(), *PEERS, "data"}
+    known = {*method_names(), *PEERS, "data", CLUES}
     for name in names:
         whole, quick = load_study(name), load_study(name, quick=True)
         assert {cell.method for cell in whole.cells} <= known | set(study_variants(name))
@@ -33,6 +34,9 @@ def test_choices_narrow_a_study() -> None:
     assert {(c.graph, c.method, c.seed, c.budget) for c in study.cells} == {("cora", "sgc", 7, 2)}
     links = load_study("table3", datasets=["cora"], methods=["logreg", "smoothed"]).cells
     assert {c.method for c in links} == {"smoothed"}
+    # The learned scorer is offered to the methods that its block names, and to none.
+    asked = load_study("table3", datasets=["cora"], methods=["gat", "deepwalk", CLUES]).cells
+    assert {c.method for c in asked if c.is_learned} == {"gat", CLUES}
     with pytest.raises(InputError, match="no cells"):
         load_study("presets", methods=["gat"])
     with pytest.raises(InputError, match="debian"):

@@ -111,15 +111,29 @@ def links(
             "--hard", help="Rank against the likeliest non-neighbours instead of random ones."
         ),
     ] = False,
+    scorer: Annotated[
+        str,
+        typer.Option(
+            "--scorer",
+            metavar="own|learned",
+            help="own: what each method scores pairs by, mostly a cosine. learned: a regression on "
+            "shared neighbours, degrees, features and the method's word, fitted to validation "
+            "edges; the row clues has no method.",
+        ),
+    ] = "own",
     options: GraphOptions = NO_OPTIONS,
     asked: Protocol = _USUAL,
 ) -> None:
     """Measure how well methods rank held-out links above non-links.
 
-    Example:
+    Examples:
       graphham evaluate links cora --methods graphham,smoothed,adamic-adar --hard
+      graphham evaluate links cora --methods graphham,gat --scorer learned
     """
-    _run("links", methods, "hard" if hard else "links", graph, options, asked)
+    if scorer not in ("own", "learned"):
+        raise InputError(f"--scorer must be own or learned, got {scorer!r}")
+    protocol = "hard" if hard else "links"
+    _run("links", methods, protocol, graph, options, asked, scorer == "learned")
 
 
 def reproduce(
@@ -215,14 +229,20 @@ def list_methods() -> None:
 
 
 def _run(
-    kind: str, methods: str, protocol: str, source: str, options: GraphOptions, asked: Protocol
+    kind: str,
+    methods: str,
+    protocol: str,
+    source: str,
+    options: GraphOptions,
+    asked: Protocol,
+    is_learned: bool = False,
 ) -> None:
     from graphham.cli.fit import read_and_report
     from graphham.evaluate.comparison import ComparisonPlan, compare_methods
     from graphham.system.console import Screen
 
     names, seeds = split_names(methods), split_seeds(asked.seeds)
-    plan = ComparisonPlan(kind, names, protocol, asked.folds, seeds, asked.budget)
+    plan = ComparisonPlan(kind, names, protocol, asked.folds, seeds, asked.budget, is_learned)
     screen = Screen(asked.quiet)
     graph = read_and_report(screen, source, options)
     place = Path(asked.out) if asked.out is not None else Path("evaluations") / Path(source).stem

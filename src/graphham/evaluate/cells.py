@@ -28,6 +28,7 @@ from graphham.system.locks import try_lock
 
 FORMAT = "graphham-cell"
 VERSION = 1
+LEARNED = "+learned"  # behind a protocol of links whose pairs a learned scorer ranks
 Record = dict[str, Any]
 
 
@@ -56,6 +57,11 @@ class Cell:
     folds: int = 5
     budget: int = 1
     settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_learned(self) -> bool:
+        """Whether pairs are ranked by a scorer that is learned beside the method."""
+        return self.protocol.endswith(LEARNED)
 
     @property
     def key(self) -> str:

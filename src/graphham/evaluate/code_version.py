@@ -56,6 +56,7 @@ MEASURES = {
     "classify": "graphham.evaluate.classify:measure_classification",
     "links": "graphham.evaluate.links:measure_links",
 }
+_LEARNED = "graphham.evaluate.learned_links:measure_learned_links"
 
 Place = tuple[str, str]  # module, definition; all of a module where the second is empty
 _LOOSE = "<statements>"
@@ -92,8 +93,13 @@ class _Module:
 def cell_version(cell: Cell) -> str:
     """Return the version of the code that measures a cell of kind ``classify`` or ``links``."""
     return code_version(
-        [MEASURES[cell.kind], *method_roots(cell.method), *reader_roots(cell.graph)]
+        [measure_place(cell), *method_roots(cell.method), *reader_roots(cell.graph)]
     )
+
+
+def measure_place(cell: Cell) -> str:
+    """Return what measures a cell of kind ``classify`` or ``links``."""
+    return _LEARNED if cell.is_learned else MEASURES[cell.kind]
 
 
 def method_roots(name: str) -> list[str]:

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graphham.errors import InputError
-from graphham.evaluate.cells import Cell, CellStore
+from graphham.evaluate.cells import LEARNED, Cell, CellStore
+from graphham.evaluate.learned_links import CLUES
 from graphham.evaluate.reporting import (
     comparison_tables,
     hierarchy_table,
@@ -38,6 +39,7 @@ class ComparisonPlan:
         folds: Number of folds.
         seeds: Of splits and methods.
         budget: Settings each method may try on validation data.
+        is_learned: Rank links by a scorer that is learned beside every method, and without one.
     """
 
     kind: str
@@ -46,6 +48,7 @@ class ComparisonPlan:
     folds: int = 5
     seeds: Sequence[int] = (0,)
     budget: int = 1
+    is_learned: bool = False
 
     def __post_init__(self) -> None:
         check_protocol(self.kind, self.protocol)
@@ -58,13 +61,19 @@ class ComparisonPlan:
                     f"the method {method} does not serve {self.kind}; see 'graphham methods'"
                 )
 
+    @property
+    def rows(self) -> Sequence[str]:
+        """The methods, and what a learned scorer does without any."""
+        return [*self.methods, CLUES] if self.is_learned else self.methods
+
     def cells(self, graph: str) -> list[Cell]:
         """Return what to measure on a graph of this name, fold by fold."""
+        protocol = self.protocol + (LEARNED if self.is_learned else "")
         return [
-            Cell(self.kind, graph, self.protocol, method, seed, fold, self.folds, self.budget)
+            Cell(self.kind, graph, protocol, method, seed, fold, self.folds, self.budget)
             for seed in self.seeds
             for fold in range(num_folds(self.protocol, self.folds))
-            for method in self.methods
+            for method in self.rows
         ]
 
 
@@ -87,12 +96,12 @@ def compare_methods(
     cells = plan.cells(graph.name)
     store = CellStore(out)
     outcome = run_cells(cells, store, screen, graph=graph, keep=keep)
-    ordered = sorted(cells, key=lambda cell: plan.methods.index(cell.method))
+    ordered = sorted(cells, key=lambda cell: plan.rows.index(cell.method))
     records = select(outcome.records, ordered)
     if all(record.get("status") == "refused" for record in records):
         reasons = [str(record.get("reason")) for record in records]
         raise InputError(reasons[0] if reasons else "no cell could be measured")
-    named = {f"{plan.kind}-{plan.protocol}": comparison_tables(records, plan.kind)[0]}
+    named = {f"{plan.kind}-{cells[0].protocol}": comparison_tables(records, plan.kind)[0]}
     if plan.kind == "links":
         named["link-metrics"] = link_detail_table(records)
     hierarchy = hierarchy_table(records, "hierarchy", "Hierarchy of the same runs")

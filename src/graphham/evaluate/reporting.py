@@ -37,9 +37,11 @@ PROTOCOL_TITLES = {
     "folds_sigmoid": "folds, sigmoids",
     "links": "links, uniform negatives",
     "hard": "links, hard negatives",
+    "links+learned": "links, uniform negatives, learned scorer",
+    "hard+learned": "links, hard negatives, learned scorer",
 }
 # Protocols whose training sets overlap from fold to fold.
-FOLDED = ("folds", "folds_sigmoid", "links", "hard")
+FOLDED = ("folds", "folds_sigmoid", "links", "hard", "links+learned", "hard+learned")
 
 Fold = tuple[int, int]
 

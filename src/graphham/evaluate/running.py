@@ -57,6 +57,10 @@ def measure(
         from graphham.evaluate.classify import measure_classification
 
         return measure_classification(graph, cell, saved, fits)
+    if cell.kind == "links" and cell.is_learned:
+        from graphham.evaluate.learned_links import measure_learned_links
+
+        return measure_learned_links(graph, cell, saved, fits)
     if cell.kind == "links":
         from graphham.evaluate.links import measure_links
 
