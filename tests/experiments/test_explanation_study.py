@@ -81,4 +81,5 @@ def test_tables_show_targets_and_ratios() -> None:
     assert numbers.rows[0]["cora"] == "0.800 ± 0.000"
     assert numbers.rows[2]["cora"] == "1.0e-06"
     assert scores.rows[0]["ratio"] == "4.00"
+    assert scores.rows[0]["margin"] == "+0.040 ± 0.000"
     assert scores.rows[-1]["auc"] == ">= 0.90"
