@@ -318,9 +318,10 @@ def _score_table(plain: Sequence[Record], noisy: Sequence[Record]) -> Table:
     )
     notes = (
         f"Real above random: AUC inside a neighbourhood of Cora with {NOISE}% random links. The "
-        f"three columns after it are the fall of the predicted class's probability on Cora, then by "
-        f"how much that of the highest half is above three times that of a random half, with its "
-        f"standard error and the one-sided p of a t-test over seeds; the last is the total variation of all classes' probabilities, highest over random half.",
+        f"three columns after it are the fall of the predicted class's probability on Cora, then "
+        f"by how much that of the highest half is above three times that of a random half, with "
+        f"its standard error and the one-sided p of a t-test over seeds; the last is the total "
+        f"variation of all classes' probabilities, highest over random half.",
     )
     return Table("Explanations: scores of links", columns, shown, notes, "scores")
 
