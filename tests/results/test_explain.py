@@ -111,6 +111,23 @@ def test_the_text_uses_names_and_ids_of_the_user() -> None:
     assert f"predicted {found.prediction} ({found.confidence:.0%} sure)" in text
 
 
+def test_a_neighbour_without_weight_is_no_reason() -> None:
+    result = make_result(40)
+    graph = make_graph(result)
+    for row in range(result.num_nodes):
+        found = explain(result, graph, row)
+        level = next((one for one in found.levels if len(one.pulled_by) > 1), None)
+        if level is not None:
+            break
+    assert level is not None
+    first, *rest = level.pulled_by
+    shares = [replace(first, weight_share=0.3), *(replace(n, weight_share=0.004) for n in rest)]
+    line = f"pulled there by {first.id} (30%)\n"
+    assert line in f"{replace(found, levels=[replace(level, pulled_by=shares)])}\n"
+    nobody = replace(found, levels=[replace(level, pulled_by=shares[1:])])
+    assert "pulled there" not in str(nobody)
+
+
 def test_ids_that_begin_alike_can_be_told_apart() -> None:
     ids = [f"graphham.results.module_{i:02d}" for i in range(60)]
     result = make_result(60, ids=ids)

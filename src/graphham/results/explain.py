@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from graphham.groups.contributions import Contributions
 
 
+_LEAST_NAMED = 0.005  # a share of the weight that is shown as 1%
+
+
 @dataclass(frozen=True, eq=False)
 class NodeAttention:
     """How one layer spreads a node's attention over its neighbours and itself.
@@ -364,10 +367,10 @@ def _level_lines(level: LevelView) -> list[str]:
                 f"; neighbours' weight: {_percent(level.own_weight)} from its own group, "
                 f"{_percent(level.second_weight)} from there"
             )
-        if level.pulled_by:
-            names = ", ".join(
-                f"{_line(n.id)} ({_percent(n.weight_share)})" for n in level.pulled_by
-            )
+        # A name with 0% behind it would be no reason.
+        named = [n for n in level.pulled_by if n.weight_share >= _LEAST_NAMED]
+        if named:
+            names = ", ".join(f"{_line(n.id)} ({_percent(n.weight_share)})" for n in named)
             lines.append(f"    pulled there by {names}")
     if level.why is not None:
         why = level.why

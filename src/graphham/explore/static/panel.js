@@ -206,8 +206,10 @@ export class PanelView {
     if (!around.length) return [...text, " It has no neighbours: its own features place it."];
     if (!there.length) return [...text, " None of its neighbours is in the second group: its own features draw it there."];
     const weight = there.reduce((sum, n) => sum + n.weight, 0) / total;
-    text.push(` ${percent(weight)} of its neighbours' weight pulls it there: `);
-    there.slice(0, 3).forEach((n, i) => text.push(i ? ", " : "", this.nodeLink(n.row), ` (${percent(n.weight / total)})`));
+    // A name with 0% behind it would be no reason.
+    const named = there.filter((n) => n.weight / total >= 0.005).slice(0, 3);
+    text.push(` ${percent(weight)} of its neighbours' weight pulls it there${named.length ? ": " : "."}`);
+    named.forEach((n, i) => text.push(i ? ", " : "", this.nodeLink(n.row), ` (${percent(n.weight / total)})`));
     return text;
   }
 
