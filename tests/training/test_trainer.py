@@ -329,11 +329,17 @@ def test_with_few_labels_nodes_learn_from_what_their_groups_say():
 def test_memberships_stay_what_the_block_model_said():
     """Training moves the network; the groups were fitted before it."""
     fitted = fit_graph(GRAPH, small_config({"train.epochs": 3}))
-    held = prepare(GRAPH, fitted.config).groups.map
+    groups = prepare(GRAPH, fitted.config).groups
+    held = groups.map
     rows = held.rows(held.known, fitted.inputs.features)
     np.testing.assert_array_equal(fitted.inputs.memberships, rows)
-    for level, table in enumerate(held.model.tables):
+    tables = groups.link_tables()
+    for level, (table, odds) in enumerate(zip(tables, held.model.tables, strict=True)):
         np.testing.assert_array_equal(fitted.encoder.model.layer(level).pair_score, table)
+        # A link that groups make likelier is no chance with a higher probability.
+        assert (table <= 0).all()
+        assert (np.diff(table.ravel()[odds.ravel().argsort()]) >= 0).all()
+    np.testing.assert_array_equal(fitted.encoder.model.link_table, tables[0])
     np.testing.assert_array_equal(fitted.encoder.model.layer(0).likeness, np.float32(held.likeness))
     longer = fit_graph(GRAPH, small_config({"train.epochs": 6}))
     for one, other in zip(fitted.result.groups, longer.result.groups, strict=True):
