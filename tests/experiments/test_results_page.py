@@ -11,6 +11,7 @@ from experiments import hierarchy_study, size_study
 from experiments.results_page import (
     MOST_LINES,
     headline,
+    more_draws,
     results_text,
     tables_path,
     without_version,
@@ -92,6 +93,32 @@ def test_few_draws_are_no_case_and_no_p(tmp_path: Path) -> None:
     few_cells(tmp_path, 2)
     with pytest.raises(InputError, match="no finished cells"):
         results_text(tmp_path)
+
+
+def test_draws_of_the_tables_count_beside_those_of_few_labels(tmp_path: Path) -> None:
+    """Further draws of the same methods on a test graph; old cells and other methods do not."""
+
+    def record(method: str, fold: int, score: float, code: str | None) -> dict[str, object]:
+        cell = Cell("classify", "pubmed", "folds", method, fold=fold)
+        metrics, versions = {"accuracy": score}, {"code": code} if code else {}
+        return {"cell": cell.to_dict(), "status": "done", "metrics": metrics, "versions": versions}
+
+    few = [record("graphham", 0, 0.5, "x"), record("gcn", 0, 0.4, "x")]
+    stored = [
+        *(record(m, f, 0.9 - 0.1 * (m == "gcn"), "x") for m in ("graphham", "gcn") for f in (1, 2)),
+        record("graphham", 3, 0.1, None),
+        record("sgc", 1, 0.99, "x"),
+    ]
+    for name, records in (("few_labels", few), ("table2", stored)):
+        lines = [json.dumps(one) + "\n" for one in records]
+        (tmp_path / f"{name}.jsonl").write_text("".join(lines))
+    more = more_draws(tmp_path, few)
+    assert {(r["cell"]["method"], r["cell"]["fold"]) for r in more} == {
+        ("graphham", 1), ("graphham", 2), ("gcn", 1), ("gcn", 2),
+    }  # fmt: skip
+    text = results_text(tmp_path)
+    assert "mean over 3 draws" in text
+    assert "| Pubmed: classes | **0.767** | 0.667 |" in text
 
 
 def test_structure_mixtures_and_size_have_their_place(tmp_path: Path) -> None:
