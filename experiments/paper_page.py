@@ -42,9 +42,9 @@ from graphham.evaluate.tables import Column, Table, join_markdown, text_columns
 OURS = "graphham"
 _SCORERS = (
     "Links are ranked by cosines: of the first layer for GraphHAM, as printed or not, of their "
-    "vectors for other methods (asp2vec by its own products). A scorer learned from common "
-    "neighbours, degrees and cosines, which an earlier version of GraphHAM alone had, was dropped: "
-    "no method is offered one, so there is no row of such clues without a network either."
+    "vectors for other methods (asp2vec by its own products). Tables of the learned scorer are "
+    "apart: there every method is one clue beside shared neighbours, degrees and features, and "
+    "the row clues has these without a network."
 )
 
 
