@@ -27,6 +27,8 @@ _NAMES = {
     "partners": "planted heterophilous",
     "copied": "planted copies",
     "copied-directed": "planted copies, directed",
+    "missing_features": "planted, features missing",
+    "tree-unequal": "planted unequal tree",
     "interests": "planted, several labels",
     "interests-partners": "planted, several labels, heterophilous",
 }
