@@ -79,6 +79,7 @@ def test_the_row_of_clues_needs_no_method_and_others_have_its_clues_too() -> Non
     clues = measure_learned_links(GRAPH, learned(CLUES))[0]
     assert clues["metrics"]["auc"] > 0.6
     assert "chosen" not in clues
+    assert clues["cost"]["seconds"] > 0
     with_word = measure_learned_links(GRAPH, learned("adamic-adar"))[0]
     # Adamic and Adar's score is among the clues already.
     assert with_word["metrics"]["auc"] == pytest.approx(clues["metrics"]["auc"], abs=0.02)
