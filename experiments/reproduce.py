@@ -21,7 +21,7 @@ from experiments.results_page import write_results
 from experiments.stale import stale_parts, stale_text
 from experiments.stored import gather, is_fresh, read_shared, read_stored
 from experiments.studies import Study, load_study, study_names, study_variants
-from experiments.versions import cell_version
+from experiments.versions import table_version
 from graphham.errors import InputError
 from graphham.evaluate.cells import Cell, CellStore, Record
 from graphham.evaluate.reporting import select
@@ -91,7 +91,7 @@ def reproduce(
     known = _current_lines(out, cells) if renew else {}
     todo = [cell for cell in cells if cell.key not in known]
     outcome = run_cells(
-        todo, store, screen, keep=keep, work=measure, version=cell_version, renew=renew
+        todo, store, screen, keep=keep, work=measure, version=table_version, renew=renew
     )
     outcome.records |= known
     for study in studies:

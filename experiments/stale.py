@@ -15,7 +15,7 @@ from experiments.cell_file import read_cells
 from experiments.planted_sizes import STANDINS
 from experiments.stored import OTHER, SHARED, is_fresh, read_shared, read_stored
 from experiments.studies import load_study, study_names, study_rank
-from experiments.versions import cell_version, is_current, study_version
+from experiments.versions import cell_version, is_current, study_version, table_version
 from graphham.datasets.catalog import CATALOG
 from graphham.evaluate.cells import Cell, CellStore, Record
 
@@ -267,7 +267,7 @@ def _other_parts(records: Iterable[Record]) -> list[Part]:
     parts: dict[str, Part] = {}
     for record in records:
         cell = Cell.from_dict(record["cell"])
-        is_new = is_current(record, cell_version(cell))
+        is_new = is_current(record, table_version(cell))
         part = Part(OTHER, cell.method, f"no study names them; remove them from {OTHER}.jsonl")
         _tally(parts, part, record, is_new)
     return list(parts.values())

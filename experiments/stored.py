@@ -15,7 +15,7 @@ from experiments.cell_file import read_cells
 from experiments.few_labels import measure_cell
 from experiments.paper_sentences import gap_scores
 from experiments.studies import load_study, study_names, study_rank
-from experiments.versions import cell_version, is_current
+from experiments.versions import cell_version, is_current, table_version
 from graphham.errors import InputError
 from graphham.evaluate.cells import Cell, CellStore, Record, rounded
 from graphham.system.atomic import write_bytes
@@ -95,7 +95,7 @@ def is_fresh(cell: Cell, record: Record | None, shared: bool = False) -> bool:
         record: Its record, if there is one.
         shared: Whether the record is one of :func:`read_shared`.
     """
-    measured = cell_version(cell, measure_cell) if shared else cell_version(cell)
+    measured = cell_version(cell, measure_cell) if shared else table_version(cell)
     return record is not None and is_current(record, measured)
 
 

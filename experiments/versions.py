@@ -9,15 +9,12 @@ from typing import Any
 from experiments.hierarchy_peers import PEERS
 from experiments.planted_cases import is_planted, planted_roots
 from graphham.evaluate.cells import Cell, Record
-from graphham.evaluate.code_version import (
-    code_version,
-    measure_place,
-    method_roots,
-    reader_roots,
-)
+from graphham.evaluate.code_version import MEASURES, code_version, method_roots, reader_roots
+from graphham.evaluate.learned_links import measure_learned_links
 
 # The last four are kinds that only we measure; see measuring.py.
 _MEASURES = {
+    **MEASURES,
     "hierarchy": "experiments.hierarchy_cells:measure_hierarchy",
     "core": "experiments.core:measure_core",
     "portrait": "experiments.figure_data:measure_portrait",
@@ -41,9 +38,17 @@ def cell_version(cell: Cell, measure: Callable[..., Any] | None = None) -> str:
     """
     base = cell.graph.partition("+")[0]
     roots, more = planted_roots(base) if is_planted(base) else (reader_roots(base), "")
-    place = _place(measure) if measure is not None else _MEASURES.get(cell.kind)
-    place = place or measure_place(cell)
+    place = _MEASURES[cell.kind] if measure is None else _place(measure)
     return code_version([*roots, place, *_method_roots(cell.method)], _STOPS, more)
+
+
+def table_version(cell: Cell) -> str:
+    """Return the version of a cell of the tables, some of which a learned scorer measures.
+
+    Apart from :func:`cell_version`, whose text is part of the versions of the studies with files of
+    their own: their commands lead to it.
+    """
+    return cell_version(cell, measure_learned_links if cell.is_learned else None)
 
 
 def study_version(measure: Callable[..., Any]) -> str:

@@ -12,9 +12,10 @@ from experiments.cell_file import read_cells, run, stale_cells
 from experiments.stale import Costs, cost_of, counts, stale_parts, stale_text
 from experiments.stored import write_stored
 from experiments.studies import load_study
-from experiments.versions import cell_version
+from experiments.versions import cell_version, table_version
 from graphham.datasets.catalog import CATALOG
 from graphham.evaluate.cells import Cell, Record
+from graphham.evaluate.code_version import definitions_of
 
 
 def record(cell: Cell, code: str | None, seconds: float) -> Record:
@@ -105,3 +106,13 @@ def test_a_file_of_cells_renews_only_stale_ones(tmp_path: Path) -> None:
     run(todo, path, measure, lambda _: None, renew=True)
     assert seen == [1, 2]
     assert [r["metrics"]["accuracy"] for r in read_cells(path).values()] == [0.5, 0.7, 0.7]
+
+
+def test_a_learned_cell_has_a_version_of_its_own_and_leaves_others_theirs():
+    learned = Cell("links", "cora", "links+learned", "gat")
+    plain = Cell("links", "cora", "links", "gat")
+    assert table_version(plain) == cell_version(plain)
+    assert table_version(learned) != table_version(plain)
+    # What measures it is another root, so it ages with the scorer.
+    scorer = ["graphham.evaluate.learned_links:measure_learned_links"]
+    assert "graphham.evaluate.learned_links:learned_scores" in definitions_of(scorer)
