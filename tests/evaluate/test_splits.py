@@ -90,6 +90,23 @@ def test_few_labels_gives_each_class_as_many(count: int) -> None:
     assert len(split.train) + len(split.validation) + len(split.test) == 2708
 
 
+def test_few_labels_validates_on_nodes_like_those_it_tests() -> None:
+    """Validation is a random part of what training left: rare classes are not missing from it."""
+    cora = load_dataset("cora")
+    assert cora.labels is not None
+    codes = cora.labels.codes
+    assert codes is not None
+    held = np.zeros(7)
+    tested = np.zeros(7)
+    for seed in range(30):
+        split = node_split(cora, "few20", seed=seed)
+        held += np.bincount(codes[split.validation], minlength=7)
+        tested += np.bincount(codes[split.test], minlength=7)
+    expected = 6000 * tested / tested.sum()
+    # 30 draws of 200: a deviation of four standard errors would be seen once in ten thousand.
+    assert (np.abs(held - expected) < 4 * np.sqrt(expected)).all(), held / expected
+
+
 def test_few_labels_leaves_rare_classes_something_to_test() -> None:
     graph = ring([0] * 50 + [1] * 4, 2)
     split = node_split(graph, "few20")

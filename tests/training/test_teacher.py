@@ -12,7 +12,7 @@ from graphham.graph.graph import Labels, build_graph
 from graphham.groups.block_model import GraphLinks, fit_block_model, softmax_rows, sum_levels
 from graphham.training import teacher
 from graphham.training.supervision import Truth
-from graphham.training.teacher import group_classes, one_hot, teach
+from graphham.training.teacher import group_classes, one_hot, teach, with_shares
 
 LEANS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 PARENTS = [np.array([0, 1, 0, 1]), np.array([0, 0])]
@@ -40,7 +40,7 @@ def slow_table(levels, parents, targets, rows, lean):
 
 
 def slow_classes(memberships, parents, targets, rows, is_multi):
-    """The whole teacher; also returns which lean the labels chose."""
+    """The whole teacher; also returns which lean the labels chose. Rows may stand in it twice."""
     levels = [level.astype(float) for level in sum_levels(memberships, parents)]
     best = None
     for lean in LEANS:
@@ -98,6 +98,56 @@ def test_labels_left_out_in_pieces_choose_the_same(monkeypatch):
     whole = group_classes(memberships, parents, truth, 3)
     monkeypatch.setattr(teacher, "_CHUNK", 1)  # one label at a time
     np.testing.assert_array_equal(group_classes(memberships, parents, truth, 3), whole)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10**6), st.integers(6, 12), st.integers(1, 3))
+def test_a_label_that_counts_twice_is_two_labels(seed, nodes, depth):
+    """A weight of two equals a second node of the same class in the same groups."""
+    memberships, parents, targets, rows = example(seed, nodes, False, depth)
+    codes = targets.argmax(1)
+    again = [row for row in rows if codes[row] == 1]
+    more = np.concatenate([memberships, memberships[again]])
+    truth = make_truth(targets, rows, False, nodes)
+    twice = make_truth(
+        np.concatenate([targets, targets[again]]),
+        [*rows, *range(nodes, nodes + len(again))],
+        False,
+        nodes + len(again),
+    )
+    levels = [level.astype(float) for level in sum_levels(memberships[rows], parents)]
+    each = np.where(codes[rows] == 1, 2.0, 1.0)[:, None]
+    weighted = [level * each for level in levels]
+    counts = teacher.ClassCounts(
+        [level.T @ targets[rows] for level in weighted], [w.sum(0) for w in weighted], parents
+    )
+    doubled = [level.astype(float) for level in sum_levels(more, parents)]
+    picked = torch.nonzero(twice.training)[:, 0].numpy()
+    others = teacher.ClassCounts(
+        [level[picked].T @ one_hot(twice, 3)[picked] for level in doubled],
+        [level[picked].sum(0) for level in doubled],
+        parents,
+    )
+    for lean in LEANS:
+        np.testing.assert_allclose(counts.table(lean), others.table(lean), atol=1e-6)
+    # The weights are what class_table is given, and a weight of one changes nothing.
+    plain = group_classes(memberships, parents, truth, 3)
+    np.testing.assert_array_equal(group_classes(memberships, parents, truth, 3, np.ones(3)), plain)
+    heavy = group_classes(memberships, parents, truth, 3, np.array([1.0, 50.0, 1.0]))
+    assert heavy[:, 1].mean() >= plain[:, 1].mean() - 1e-6
+
+
+@given(st.integers(0, 10**6), st.integers(2, 30), st.integers(2, 6))
+def test_with_shares_gives_classes_their_shares(seed, nodes, classes):
+    rng = np.random.default_rng(seed)
+    given_ = torch.from_numpy(rng.dirichlet(np.ones(classes), nodes)) + 0.01
+    given_ /= given_.sum(1, keepdim=True)
+    shares = torch.from_numpy(rng.dirichlet(5 * np.ones(classes)))
+    found = with_shares(given_, shares)
+    torch.testing.assert_close(found.sum(1), torch.ones(nodes, dtype=torch.float64))
+    torch.testing.assert_close(found.mean(0), shares, atol=0.02, rtol=0)
+    # What has the shares already stays as it is, and so does the order of nodes within a class.
+    torch.testing.assert_close(with_shares(given_, given_.mean(0)), given_)
 
 
 def test_labels_outside_the_training_rows_do_not_matter():

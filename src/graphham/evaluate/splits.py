@@ -234,7 +234,8 @@ def _few_labels(labels: Labels, count: int, seed: int) -> NodeSplit:
     # A rare class keeps half of its nodes for the test.
     quota = np.minimum(count, np.maximum(1, sizes // 2))
     train = shuffled[order[place < np.repeat(quota, sizes)]]
-    rest = shuffled[~np.isin(shuffled, train)]
+    # Drawn anew: what comes early in the old order has given its rare classes to training.
+    rest = draw.permutation(shuffled[~np.isin(shuffled, train)])
     if len(rest) < 2:
         raise InputError(f"{len(known):,} labelled nodes are too few for few{count}")
     validation = rest[: min(FEW_VALIDATION, len(rest) // 2)]

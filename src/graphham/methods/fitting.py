@@ -40,6 +40,7 @@ from graphham.sampling.keys import derive_key, numpy_generator, torch_generator
 from graphham.system.memory_limit import naming_short_memory
 from graphham.system.peak_memory import peak_memory
 from graphham.system.threads import single_threaded
+from graphham.training.class_shares import class_weights
 from graphham.training.epochs import Listener, Silent
 from graphham.training.make_network import network_settings
 from graphham.training.plan import Plan, plan_fit
@@ -184,7 +185,8 @@ def fit_graph(
         if truth is not None and prepared.groups is not None and config.loss.teacher_weight:
             assert graph.labels is not None
             classes = len(graph.labels.classes)
-            said = teach(prepared.groups.committee(config), truth, classes)
+            weights = class_weights(truth, classes)
+            said = teach(prepared.groups.committee(config), truth, classes, weights)
             trainer.learn_from(torch.from_numpy(ranks.share_array(said.numpy())))
         trained = time.perf_counter()
         status = trainer.fit(resume)

@@ -7,7 +7,8 @@ parent's, the more the fewer labelled members it has,
           q_i = \sum_k \pi_{ik} \theta_k
 
 with a chosen by leaving out one label at a time. Several fits of the groups, fine and coarse, are
-averaged: where they disagree the teacher is unsure.
+averaged: where they disagree the teacher is unsure. Where labels were drawn class by class, each
+counts by how frequent its class is (``class_shares``).
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ Floats = npt.NDArray[np.float32]
 _LEANS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 _CHUNK = 1 << 22  # numbers held at once while labels are left out one at a time
 _TINY = 1e-9
+_ROUNDS = 20  # of scaling classes and nodes in turn; more change nothing that is seen
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +65,7 @@ def class_table(
     parents: Sequence[npt.NDArray[np.int64]],
     truth: Truth,
     num_classes: int,
+    weights: npt.NDArray[np.float64] | None = None,
 ) -> Floats:
     """Return ``(K_1, num_classes)`` theta: the share of each class in each of the finest groups.
 
@@ -71,10 +74,15 @@ def class_table(
         parents: Per level but the last the parent of each group.
         truth: Labels; only those to train on are counted.
         num_classes: Number of classes, whether or not a node has them all.
+        weights: ``(num_classes,)`` by how much a label of each class counts; one when not given.
     """
     rows = torch.nonzero(truth.training)[:, 0].numpy()
     targets = one_hot(truth, num_classes)[rows]
     levels = [level.astype(np.float64) for level in sum_levels(memberships[rows], parents)]
+    if weights is not None:
+        # A node that counts twice is twice a member.
+        each = (targets @ weights)[:, None]
+        levels = [level * each for level in levels]
     counts = ClassCounts(
         [level.T @ targets for level in levels], [level.sum(0) for level in levels], parents
     )
@@ -88,18 +96,40 @@ def group_classes(
     parents: Sequence[npt.NDArray[np.int64]],
     truth: Truth,
     num_classes: int,
+    weights: npt.NDArray[np.float64] | None = None,
 ) -> Floats:
     """Return ``(num_nodes, num_classes)`` q of every node; see :func:`class_table`."""
-    out: Floats = memberships @ class_table(memberships, parents, truth, num_classes)
+    out: Floats = memberships @ class_table(memberships, parents, truth, num_classes, weights)
     return out
 
 
-def teach(fits: Sequence[BlockFit], truth: Truth, num_classes: int) -> Tensor:
+def teach(
+    fits: Sequence[BlockFit],
+    truth: Truth,
+    num_classes: int,
+    weights: npt.NDArray[np.float64] | None = None,
+) -> Tensor:
     """Return ``(num_nodes, num_classes)`` the mean of what several fits say of the classes."""
     total = sum(
-        group_classes(fit.memberships, fit.model.parents, truth, num_classes) for fit in fits
+        group_classes(fit.memberships, fit.model.parents, truth, num_classes, weights)
+        for fit in fits
     )
     return torch.from_numpy(np.asarray(total / np.float32(len(fits)), dtype=np.float32))
+
+
+def with_shares(probabilities: Tensor, shares: Tensor) -> Tensor:
+    """Return probabilities under which classes have given shares, as near to the old as can be.
+
+    Classes and nodes are scaled in turn (iterative proportional fitting).
+
+    Args:
+        probabilities: ``(nodes, num_classes)`` rows that sum to one.
+        shares: ``(num_classes,)`` wanted mean of the rows.
+    """
+    for _ in range(_ROUNDS):
+        probabilities = probabilities * (shares / probabilities.mean(0).clamp_min(_TINY))
+        probabilities = probabilities / probabilities.sum(1, keepdim=True).clamp_min(_TINY)
+    return probabilities
 
 
 def one_hot(truth: Truth, num_classes: int) -> npt.NDArray[np.float64]:
@@ -114,7 +144,7 @@ def one_hot(truth: Truth, num_classes: int) -> npt.NDArray[np.float64]:
 def _left_out(
     levels: list[Any], targets: Any, counts: ClassCounts, lean: float, is_multi: bool
 ) -> float:
-    """Return the log likelihood of every label given all others."""
+    """Return the log likelihood of every label given all others, each as often as it counts."""
     each = sum(level.shape[1] for level in levels) * targets.shape[1]
     step = max(1, _CHUNK // max(each, 1))
     total = 0.0
@@ -129,10 +159,11 @@ def _left_out(
             [all_ - level[part] for all_, level in zip(counts.members, levels, strict=True)],
             counts.parents,
         )
-        expected = np.einsum("ik,ikc->ic", levels[0][part], without.table(lean))
+        weight = levels[0][part].sum(1, keepdims=True)
+        expected = np.einsum("ik,ikc->ic", levels[0][part] / weight, without.table(lean))
         expected = np.clip(expected, _TINY, 1 - _TINY)
         hits = wanted * np.log(expected)
         if is_multi:
             hits = hits + (1 - wanted) * np.log(1 - expected)
-        total += float(hits.sum())
+        total += float((weight * hits).sum())
     return total

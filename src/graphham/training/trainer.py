@@ -30,6 +30,7 @@ from graphham.training.optimizer import Adam
 from graphham.training.shared_checkpoints import load_together, save_together
 from graphham.training.step import TrainingSteps
 from graphham.training.supervision import Truth
+from graphham.training.teacher import with_shares
 from graphham.training.validation import LabelValidator, Validator
 
 
@@ -150,7 +151,11 @@ class Trainer(EpochLoop):
         self.groups_say = self.teacher = groups_say
 
     def _update_teacher(self) -> None:
-        """Let the teacher hear the network just validated: the mean of both, made surer."""
+        """Let the teacher hear the network just validated: the mean of both, made surer.
+
+        What is made surer leans to frequent classes, and a network taught by it would lean further:
+        the shares of the classes stay those that the groups give them.
+        """
         if self.groups_say is None or self.truth is None:
             return
         logits = self.validator.logits if isinstance(self.validator, LabelValidator) else None
@@ -160,7 +165,8 @@ class Trainer(EpochLoop):
         is_multi = self.truth.is_multi
         said = shared.sigmoid() if is_multi else shared.softmax(1)
         # A soft label would teach nodes to be unsure.
-        self.teacher = sharpened((said + self.groups_say) / 2, is_multi)
+        surer = sharpened((said + self.groups_say) / 2, is_multi)
+        self.teacher = surer if is_multi else with_shares(surer, self.groups_say.mean(0))
 
     def rates(self) -> Mapping[str, tuple[float, float]]:
         """Return the learning rates as the settings call them."""
