@@ -98,6 +98,15 @@ def test_the_task_and_the_labels_decide_the_defaults():
     assert apart.train == few.train
 
 
+@pytest.mark.parametrize(
+    ("labels", "weight"), [(5.0, 0.2), (100.0, 0.2), (280.0, 0.071), (4e3, 5e-3)]
+)
+def test_contexts_weigh_less_the_more_labels_there_are(labels: float, weight: float) -> None:
+    facts = GraphFacts(5000, 9000, num_classes=2, labels_per_class=labels)
+    assert resolve(make_config({"task": "classify"}), facts).loss.context_weight == weight
+    assert resolve(make_config({}), facts).loss.context_weight == 1.0
+
+
 @pytest.mark.parametrize(("labels", "weight"), [(2, 3), (5, 3), (20, 1), (80, 0.25)])
 def test_groups_say_less_of_classes_the_more_labels_there_are(labels, weight):
     facts = GraphFacts(5000, 9000, num_classes=2, has_few_labels=True, labels_per_class=labels)

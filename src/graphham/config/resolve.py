@@ -43,8 +43,8 @@ _CHILDREN = 2.4
 _CLASS_CHILDREN = 4.0
 _MOST_TOP_GROUPS = 64
 _FEWEST_MEMBERS = 8
-# Labels a class that what the groups say of classes is worth.
-_TEACHER_LABELS = 20
+# Labels a class that what nodes without labels teach is worth: groups, and contexts.
+_WORTH_LABELS = 20
 
 
 @dataclass(frozen=True)
@@ -166,8 +166,8 @@ def resolve(settings: RunConfig, facts: GraphFacts) -> ResolvedConfig:
     )
     _fill(
         values["loss"],
-        context_weight=defaults.context_weight,
-        teacher_weight=_teacher_weight(defaults, facts),
+        context_weight=_beside_labels(defaults.context_weight, settings, facts),
+        teacher_weight=_beside_labels(defaults.teacher_weight, settings, facts),
         context_table=_context_table(settings, facts, groups),
     )
     _fill(
@@ -321,13 +321,14 @@ def _fit_into_memory(train: TrainConfig, values: dict[str, Any], facts: GraphFac
     values["train"]["batch_size"] = max(size for size, num in sizes.items() if num <= enough)
 
 
-def _teacher_weight(defaults: TaskDefaults, facts: GraphFacts) -> float:
-    """Return what the groups' word weighs beside the mean over labels: the less, the more labels.
+def _beside_labels(most: float, settings: RunConfig, facts: GraphFacts) -> float:
+    """Return what a loss without labels weighs beside the mean over labels: less, the more labels.
 
     It is worth a number of labels of its own, but not so much that the labels go unheard.
     """
-    most = defaults.teacher_weight
-    return float(f"{min(most, _TEACHER_LABELS / max(facts.labels_per_class, 1e-9)):.2g}")
+    if settings.task == "embed":
+        return most
+    return float(f"{min(most, _WORTH_LABELS / max(facts.labels_per_class, 1e-9)):.2g}")
 
 
 def _context_table(settings: RunConfig, facts: GraphFacts, groups: tuple[int, ...]) -> str:

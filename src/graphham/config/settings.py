@@ -133,8 +133,8 @@ class LossConfig(_Section):
     context_weight: float | None = Field(
         None,
         ge=0,
-        description="weight of the context losses; when absent 1, for classify 0.2 unless labels "
-        "are few and neighbours agree",
+        description="weight of the context losses; when absent 1, for classify at most 0.2 unless "
+        "labels are few and neighbours agree, and the less the more labels a class there are",
     )
     context_table: Literal["auto", "inductive", "factored", "full"] = Field(
         "auto",
