@@ -14,9 +14,8 @@
 
 The package does the same for graphs of any size, finds the number of groups, averages several fits,
 counts labels by how frequent classes are, drops features and links while training and reads
-memberships as mixtures; docs/how-it-works.md has all of it. tests/examples/test_one_page.py holds
-rounds, tables, attention, logits and losses of this page to the package's. Shapes: N nodes, E links
-both ways, d directions, K groups, C classes.
+memberships as mixtures (docs/how-it-works.md); tests/examples/test_one_page.py holds this page to
+it. Shapes: N nodes, E links both ways, d directions, K groups, C classes.
 """
 
 import argparse

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from experiments import explanation_study, hierarchy_study, size_study
+from experiments.ceilings import DRAWS, ceiling
 from experiments.cell_file import read_cells
 from experiments.first_screen import (
     bold_if,
@@ -26,6 +27,7 @@ from experiments.first_screen import (
 )
 from experiments.label_rows import OURS, SURE, Condition, Scores, read_scores
 from experiments.paper_page import paper_text
+from experiments.planted_cases import CASES
 from experiments.stale import counts, stale_parts
 from experiments.stored import read_stored
 from experiments.unseen import read_unseen, seen
@@ -155,7 +157,22 @@ def accuracy(scores: Scores) -> str:
         f"mean in {ahead} of {len(conditions)} rows (`python -m experiments.few_labels`)."
     )
     table = Table("", (Column("case", "case"), *(Column(m, m) for m in methods)), tuple(rows))
-    return f"{note}\n\n{table.markdown()}"
+    return f"{note}\n\n{table.markdown()}\n{_ceilings(conditions)}"
+
+
+def _ceilings(conditions: Sequence[Condition]) -> str:
+    """Say of the planted cases shown how well their classes can be told at all."""
+    named = {condition[0]: case_name(condition).partition(",")[0] for condition in conditions}
+    known = {name: title for name, title in named.items() if name in CASES}
+    lines = []
+    for name, title in known.items():
+        best = np.mean([ceiling(name, seed) for seed in range(DRAWS)])
+        lines.append(
+            f"\nOn {title} nobody can be right more often than {best:.3f} on average, which is who "
+            f"knows the law it was drawn by and the class of every other node "
+            f"(`python -m experiments.ceilings {name}`).\n"
+        )
+    return "".join(lines)
 
 
 def parts(scores: Scores) -> str:
