@@ -43,6 +43,10 @@ _CHILDREN = 2.4
 _CLASS_CHILDREN = 4.0
 _MOST_TOP_GROUPS = 64
 _FEWEST_MEMBERS = 8
+# Words a node should keep when some are dropped, and the most of measured numbers that are dropped
+# without labels: each number says something that no other does.
+_FEWEST_WORDS = 3.5
+_MEASURED_DROPOUT = 0.5
 # Labels a class that what nodes without labels teach is worth: groups, and contexts.
 _WORTH_LABELS = 20
 
@@ -162,7 +166,7 @@ def resolve(settings: RunConfig, facts: GraphFacts) -> ResolvedConfig:
         residual=settings.task == "classify" and (facts.own_features_help or rows),
         init=defaults.init,
         class_steps=defaults.class_steps,
-        class_groups=not facts.neighbors_agree,
+        class_groups=not facts.neighbors_agree and facts.links_tell,
     )
     _fill(
         values["loss"],
@@ -173,7 +177,7 @@ def resolve(settings: RunConfig, facts: GraphFacts) -> ResolvedConfig:
     _fill(
         values["train"],
         lr=defaults.lr,
-        feature_dropout=defaults.feature_dropout.at(n),
+        feature_dropout=_feature_dropout(defaults.feature_dropout.at(n), settings, facts),
         edge_dropout=defaults.edge_dropout.at(n),
         dropout=defaults.dropout.at(n),
         weight_decay=float(f"{defaults.weight_decay * min(1.0, _TUNED_NODES / n):.2g}"),
@@ -211,6 +215,8 @@ def explain_resolved(settings: RunConfig, facts: GraphFacts) -> tuple[str, ...]:
         )
     if is_classify and settings.model.residual is None and facts.own_features_help:
         notes.append("own features help the validation labels: residual paths are on")
+    if is_classify and not facts.links_tell:
+        notes.append("links say nothing of the classes: contexts and groups are left out of them")
     if settings.inputs.link_rows is None and facts.neighbors_tell:
         notes.append("who the neighbours are tells more than what they are like: links are inputs")
     if not facts.num_features:
@@ -324,11 +330,28 @@ def _fit_into_memory(train: TrainConfig, values: dict[str, Any], facts: GraphFac
 def _beside_labels(most: float, settings: RunConfig, facts: GraphFacts) -> float:
     """Return what a loss without labels weighs beside the mean over labels: less, the more labels.
 
-    It is worth a number of labels of its own, but not so much that the labels go unheard.
+    It is worth a number of labels of its own, but not so much that the labels go unheard; and
+    nothing where links say nothing of the classes.
     """
     if settings.task == "embed":
         return most
+    if not facts.links_tell:
+        return 0.0
     return float(f"{min(most, _WORTH_LABELS / max(facts.labels_per_class, 1e-9)):.2g}")
+
+
+def _feature_dropout(rate: float, settings: RunConfig, facts: GraphFacts) -> float:
+    """Return how much of the features is dropped, which is for words.
+
+    Of many words a part tells the same, and what is learned of it does not rest on single ones. One
+    mark of a few, or a number that was measured, has nothing to stand in for it.
+    """
+    given = settings.inputs.scaling
+    if (facts.scaling if given == "auto" else given) == "standard":
+        return 0.0 if settings.task == "classify" else min(rate, _MEASURED_DROPOUT)
+    if not facts.words_per_node:
+        return rate
+    return round(min(rate, max(0.0, 1 - _FEWEST_WORDS / facts.words_per_node)), 3)
 
 
 def _context_table(settings: RunConfig, facts: GraphFacts, groups: tuple[int, ...]) -> str:

@@ -42,6 +42,8 @@ class GraphFacts:
         num_stored: Stored links; one without a direction is stored both ways.
         num_features: Feature columns, 0 without features.
         num_feature_values: Stored values of sparse features.
+        words_per_node: Values other than zero that a node has on average where features are counts
+            or marks, of which most are zero; 0 otherwise.
         is_sparse: Whether features are sparse.
         scaling: The scaling that suits the features.
         num_classes: Number of label values, 0 without labels.
@@ -55,6 +57,8 @@ class GraphFacts:
             validation labels better.
         neighbors_tell: Whether who a node's neighbours are predicts labels better than what they
             are like, or is all that is known.
+        links_tell: Whether links say anything of the classes: linked nodes' labels depend on each
+            other, or neighbours' features help.
         is_directed: Whether links have a direction.
         found_groups: Groups per level that the graph itself suggests; ``None`` where nobody looked.
         free_memory: Bytes that this process can still take; ``None`` where nobody says.
@@ -64,6 +68,7 @@ class GraphFacts:
     num_stored: int
     num_features: int = 0
     num_feature_values: int = 0
+    words_per_node: float = 0.0
     is_sparse: bool = False
     scaling: Scaling = "none"
     num_classes: int = 0
@@ -74,6 +79,7 @@ class GraphFacts:
     agreement_error: float = 0.0
     own_features_help: bool = False
     neighbors_tell: bool = False
+    links_tell: bool = True
     is_directed: bool = False
     found_groups: tuple[int, ...] | None = None
     free_memory: int | None = None

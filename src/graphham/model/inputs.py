@@ -311,6 +311,17 @@ def suitable_scaling(graph: Graph) -> Scaling:
     return "tfidf" if counts and float((sample == 0).mean()) > 0.8 else "standard"
 
 
+def words_per_node(graph: Graph) -> float:
+    """Return how many values other than zero the nodes have on average that have any."""
+    values: Any = graph.features
+    if sp.issparse(values):
+        counts = np.diff(values.indptr)
+    else:
+        own = values[graph.own_rows()]
+        counts = np.count_nonzero(own[: max(1, (1 << 20) // max(own.shape[1], 1))], axis=1)
+    return float(counts.sum() / max(np.count_nonzero(counts), 1))
+
+
 def _says_nothing(scaled: Any) -> bool:
     """Whether all scaled features are zero."""
     return not (scaled.data if sp.issparse(scaled) else scaled).any()

@@ -1,4 +1,4 @@
-"""Ask the labels before training: do own features help, do neighbours agree, does it matter who?
+"""Ask the labels before training: do own features help, do links tell, who are the neighbours?
 
 A layer that only averages cannot keep a node's own features apart, and does not know who the
 neighbours are. On some graphs that costs accuracy, on others a path of its own only overfits.
@@ -12,6 +12,7 @@ import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from scipy.linalg import inv
+from scipy.special import rel_entr
 from torch import Tensor
 
 from graphham.config.settings import InputConfig
@@ -32,6 +33,7 @@ _MOST_ROWS = 200_000  # nodes; more columns than that nobody should keep
 _STEPS = 2  # as far as the two layers of the default look
 _FEWEST_LINKS = 30  # fewer say too little about a share
 _MOST_ASKED = 50_000  # labelled nodes whose links are counted
+_LEAST_NATS = 0.1  # about a class, that all links of a node must be able to tell
 _PENALTIES = (1e-3, 1e-2, 1e-1, 1.0, 10.0)  # of ridge regression; validation chooses
 
 
@@ -105,20 +107,74 @@ def link_agreement(graph: Graph, truth: Truth) -> tuple[float, float] | None:
     Returns:
         ``None`` where fewer than 30 links have labels at both ends.
     """
+    links = _labelled_links(graph, truth)
+    if links is None:
+        return None
+    first, second = truth.targets[links[0]], truth.targets[links[1]]
+    same = (first * second).sum(1) > 0 if truth.is_multi else first == second
+    share = float(same.double().mean())
+    # A link between two nodes is stored both ways and counts once.
+    return share, (share * (1 - share) / max(len(same) / 2, 1)) ** 0.5
+
+
+def links_tell(graph: Graph, config: InputConfig, truth: Truth, seed: int) -> bool:
+    """Say whether links can tell anything of the classes.
+
+    They do where the classes of linked nodes depend on each other, alike or not, or where features
+    smoothed over them predict better than own ones alone. In doubt they do: where few links have
+    labels at both ends, without features, and with several labels a node.
+
+    Args:
+        graph: The training graph.
+        config: How features are scaled.
+        truth: Labels, as above.
+        seed: The run's seed.
+    """
+    if truth.is_multi or graph.features is None or not len(truth.validation):
+        return True
+    degree = graph.num_stored / graph.num_nodes
+    if degree * link_information(graph, truth) > _LEAST_NATS:
+        return True
+    own, smooth = _views(graph, config, seed)
+    gain = _errors(own, truth) - _errors(torch.cat([own, smooth], dim=1), truth)
+    error = float(gain.std(correction=0)) / len(gain) ** 0.5
+    return bool(gain.mean() > error)
+
+
+def link_information(graph: Graph, truth: Truth) -> float:
+    r"""Return how many nats a link tells at most about the class of one end, given the other's.
+
+    That is the mutual information of the two labels of a link, less what chance alone would show,
+    and two standard errors of that more, endless where too few links have labels at both ends.
+    """
+    links = _labelled_links(graph, truth)
+    if links is None:
+        return float("inf")
+    first, second = truth.targets[links[0]].numpy(), truth.targets[links[1]].numpy()
+    classes = int(truth.targets.max()) + 1
+    counts = np.bincount(first * classes + second, minlength=classes**2).astype(np.float64)
+    counts = counts.reshape(classes, classes)
+    expected = np.outer(counts.sum(1), counts.sum(0)) / counts.sum()
+    found = float(rel_entr(counts, expected).sum() / counts.sum())
+    # Twice the information times the links is chi-squared where labels are independent.
+    kinds = np.count_nonzero(counts.sum(1)) - 1
+    freedom = kinds * (kinds + 1) / 2 if not graph.directed else kinds**2
+    seen = counts.sum() / (1 if graph.directed else 2)
+    chance = float(freedom - 2 * (2 * freedom) ** 0.5) / float(2 * seen)
+    return found - chance
+
+
+def _labelled_links(graph: Graph, truth: Truth) -> tuple[Rows, Rows] | None:
+    """Return the ends of links between nodes whose labels may be looked at, if there are enough."""
     known = truth.training.clone()
     known[truth.validation] = True
     rows = torch.nonzero(known)[:, 0].numpy()
     rows = rows[:: max(1, len(rows) // _MOST_ASKED)]
     links = graph.adjacency()[rows].tocoo()
     among = known.numpy()[links.col]
-    count = int(among.sum())
-    if count < _FEWEST_LINKS:
+    if int(among.sum()) < _FEWEST_LINKS:
         return None
-    first, second = truth.targets[rows[links.row[among]]], truth.targets[links.col[among]]
-    same = (first * second).sum(1) > 0 if truth.is_multi else first == second
-    share = float(same.double().mean())
-    # A link between two nodes is stored both ways and counts once.
-    return share, (share * (1 - share) / max(count / 2, 1)) ** 0.5
+    return rows[links.row[among]], links.col[among].astype(np.int64)
 
 
 def _errors(x: Tensor, truth: Truth) -> Tensor:

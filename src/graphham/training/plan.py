@@ -14,10 +14,15 @@ from graphham.config.resolved import GraphFacts, ResolvedConfig
 from graphham.config.settings import RunConfig
 from graphham.errors import InputError
 from graphham.graph.graph import Graph
-from graphham.model.inputs import suitable_scaling
+from graphham.model.inputs import suitable_scaling, words_per_node
 from graphham.parallel.ranks import ALONE, Ranks
 from graphham.system.memory_limit import available_memory
-from graphham.training.label_checks import link_agreement, neighbors_tell, own_features_help
+from graphham.training.label_checks import (
+    link_agreement,
+    links_tell,
+    neighbors_tell,
+    own_features_help,
+)
 from graphham.training.structure import MANY_NODES, StructureSearch, search_structure
 from graphham.training.supervision import Truth
 
@@ -128,6 +133,8 @@ def graph_facts(
             found = "row"  # how rare a word is in the whole graph, no part knows
         # The parts of a split graph may differ; the first process decides for all.
         measured["scaling"] = ranks.tell(found)
+        if found in ("tfidf", "row"):
+            measured["words_per_node"] = ranks.tell(words_per_node(graph))
     if settings.task == "classify" and graph.labels is not None:
         share = settings.train.validation_share
         truth = Truth.split(graph.labels, settings.seed, share, train_rows, validation_rows)
@@ -148,6 +155,10 @@ def graph_facts(
             measured["neighbors_tell"] = neighbors_tell(
                 graph, settings.inputs, truth, settings.seed
             )
+        # Where links are inputs they tell, and a split store is not asked.
+        asked = settings.model.membership_input == "block" and graph.part is None
+        if asked and not measured.get("neighbors_tell"):
+            measured["links_tell"] = links_tell(graph, settings.inputs, truth, settings.seed)
     return GraphFacts(
         num_nodes=graph.num_nodes,
         num_stored=graph.num_stored,
