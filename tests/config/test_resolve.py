@@ -11,8 +11,10 @@ from graphham.config.resolved import GraphFacts
 from graphham.config.settings import make_config
 from graphham.errors import InputError
 
-CORA = GraphFacts(2708, 10556, 1433, 49216, True, "tfidf", num_classes=7)
-FEW = GraphFacts(2708, 10556, 1433, 49216, True, "tfidf", num_classes=7, has_few_labels=True)
+CORA = GraphFacts(
+    2708, 10556, 1433, 49216, words_per_node=18.2, is_sparse=True, scaling="tfidf", num_classes=7
+)
+FEW = replace(CORA, has_few_labels=True)
 APART = GraphFacts(
     2708, 10556, num_classes=7, has_few_labels=True, agreement=0.3, agreement_error=0.1
 )
@@ -24,6 +26,8 @@ FACTS = st.builds(
     num_stored=st.integers(1, 10**9),
     num_features=st.integers(0, 5000),
     num_feature_values=st.integers(0, 10**8),
+    words_per_node=st.floats(0, 1000),
+    links_tell=st.booleans(),
     is_sparse=st.booleans(),
     scaling=st.sampled_from(["none", "row", "tfidf", "standard"]),
     num_classes=st.integers(1, 50),
@@ -95,7 +99,45 @@ def test_the_task_and_the_labels_decide_the_defaults():
     assert [c.loss.teacher_weight for c in (embed, classify, few, apart)] == [0, 0, 3, 3]
     assert [c.loss.context_weight for c in (embed, classify, few, apart)] == [1, 0.2, 1, 0.2]
     # What is not about neighbours is the same for few labels of either kind.
+    few = resolve(CLASSIFY, replace(APART, agreement=1.0))
     assert apart.train == few.train
+
+
+@pytest.mark.parametrize(
+    ("scaling", "words", "embed", "classify", "few"),
+    [
+        ("tfidf", 49.0, 0.8, 0.7, 0.8),
+        ("row", 7.0, 0.5, 0.5, 0.5),
+        ("tfidf", 1.0, 0.0, 0.0, 0.0),
+        ("standard", 0.0, 0.5, 0.0, 0.0),
+        ("none", 0.0, 0.8, 0.7, 0.8),
+    ],
+)
+def test_words_are_dropped_as_far_as_others_are_left_and_measured_numbers_are_not(
+    scaling, words, embed, classify, few
+):
+    facts = replace(CORA, scaling=scaling, words_per_node=words)
+    rates = [
+        resolve(make_config({"task": task}), replace(facts, has_few_labels=is_few))
+        for task, is_few in (("embed", False), ("classify", False), ("classify", True))
+    ]
+    assert [config.train.feature_dropout for config in rates] == [embed, classify, few]
+    # A scaling that is asked for decides as one that was found does.
+    asked = make_config({"task": "classify", "inputs.scaling": "standard"})
+    assert resolve(asked, CORA).train.feature_dropout == 0.0
+
+
+def test_where_links_say_nothing_classes_do_without_contexts_and_groups():
+    lost = replace(APART, links_tell=False)
+    told, untold = resolve(CLASSIFY, APART), resolve(CLASSIFY, lost)
+    assert told.model.class_groups
+    assert told.loss.teacher_weight > 0 < told.loss.context_weight
+    assert not untold.model.class_groups
+    assert untold.loss.teacher_weight == untold.loss.context_weight == 0
+    assert any("links say nothing" in note for note in explain_resolved(CLASSIFY, lost))
+    embed = make_config({})
+    assert resolve(embed, lost).loss == resolve(embed, APART).loss
+    assert not any("links say nothing" in note for note in explain_resolved(embed, lost))
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,30 @@ def test_moments_and_directions_are_those_of_the_table():
 
 
 @pytest.mark.parametrize("kind", [np.float16, np.float32])
+def test_rows_of_zeros_are_not_measured(kind):
+    """They stay zero, and the others are scaled as if they were not there."""
+    blank = np.arange(0, 300, 3)
+    raw = TABLE.astype(kind)
+    raw[blank] = 0
+    seen = np.delete(raw, blank, axis=0)
+    shift, scale = _standard(raw.astype("f4"))
+    np.testing.assert_allclose(shift, seen.astype("f8").mean(0), rtol=1e-5)
+    np.testing.assert_allclose(1 / scale, seen.astype("f8").std(0), rtol=1e-4)
+    np.testing.assert_allclose(column_moments(raw), (shift, 1 / scale), rtol=1e-4)
+    whole = _scale_dense(raw.astype("f4"), "standard", shift, scale)
+    assert not whole[blank].any()
+    assert np.delete(whole, blank, axis=0).any(axis=1).all()
+    mapped = inputs._mapped(raw, "standard", shift, scale)
+    np.testing.assert_allclose(mapped.to_tensor(), whole, atol=1e-6)
+    np.testing.assert_allclose(mapped.rows(np.arange(300)), whole, atol=1e-6)
+    # In a few columns nothing but zeros may well have been measured.
+    narrow = raw[:, :7].astype("f4")
+    shift, scale = _standard(narrow)
+    np.testing.assert_allclose(shift, narrow.mean(0), rtol=1e-5)
+    assert _scale_dense(narrow, "standard", shift, scale)[blank].any()
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32])
 def test_a_fit_on_a_store_leaves_large_tables_on_disk(kind, tmp_path, monkeypatch):
     from dataclasses import replace
 

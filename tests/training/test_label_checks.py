@@ -7,10 +7,10 @@ import pytest
 import scipy.sparse as sp
 
 from experiments.planted_cases import planted_graph
-from graphham.config.settings import make_config
+from graphham.config.settings import InputConfig, make_config
 from graphham.datasets.open_source import as_graph
 from graphham.graph.graph import Graph, Labels
-from graphham.training.label_checks import link_agreement
+from graphham.training.label_checks import link_agreement, link_information, links_tell
 from graphham.training.plan import plan_fit
 from graphham.training.supervision import Truth
 
@@ -61,6 +61,54 @@ def test_several_labels_agree_with_one_in_common() -> None:
     found = link_agreement(replace(graph, labels=labels), Truth.split(labels, 0, 0.3))
     assert found is not None
     assert found[0] == 1.0
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_a_link_tells_what_the_labels_of_its_ends_share(directed: bool) -> None:
+    """Two classes in alternation share all of an end's label, drawn ones nothing but chance."""
+    draw = np.random.default_rng(3)
+    nodes, links = 2000, 8000
+    ends = draw.integers(nodes // 2, size=(2, links)) * 2 + [[0], [1]]
+    matrix = sp.coo_matrix((np.ones(links, "f4"), tuple(ends)), (nodes, nodes)).tocsr()
+    graph = as_graph(matrix if directed else matrix + matrix.T, directed=directed)
+    if directed:  # both directions, else the label of a source is known beforehand
+        graph = as_graph(matrix[:, draw.permutation(nodes)], directed=True)
+    drawn = Labels((0, 1, 2), codes=draw.integers(3, size=nodes).astype(np.int32))
+    chance = link_information(graph, Truth.split(drawn, 0, 0.3))
+    assert abs(chance) < 3 * 4 / links
+    if not directed:
+        turns = Labels((0, 1), codes=(np.arange(nodes) % 2).astype(np.int32))
+        found = link_information(graph, Truth.split(turns, 0, 0.3))
+        assert found == pytest.approx(np.log(2), abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("shuffled", "rewired", "tells"),
+    [(False, False, True), (False, True, False), (True, True, False), (True, False, False)],
+)
+def test_links_tell_where_classes_depend_on_each_other(
+    shuffled: bool, rewired: bool, tells: bool
+) -> None:
+    """Labels dealt out anew, or links, leave nothing; features still know the classes of half."""
+    graph, _ = planted_graph("partners", 4)
+    assert graph.labels is not None
+    draw = np.random.default_rng(0)
+    n = graph.num_nodes
+    if rewired:
+        edges = draw.integers(n, size=(2, graph.num_stored // 2))
+        matrix = sp.coo_matrix((np.ones(edges.shape[1], "f4"), tuple(edges)), (n, n)).tocsr()
+        made = as_graph(matrix + matrix.T)
+        graph = replace(graph, indptr=made.indptr, indices=made.indices, weights=None)
+    if shuffled:
+        codes = draw.permutation(graph.labels.codes).astype(np.int32)
+        graph = replace(graph, labels=Labels(graph.labels.classes, codes=codes))
+    truth = Truth.split(graph.labels, 0, 0.2)
+    assert links_tell(graph, InputConfig(scaling="standard"), truth, 0) is tells
+    plan = plan_fit(graph, make_config({"task": "classify"}))
+    assert any("links say nothing" in note for note in plan.notes) is not tells
+    # A handful of labels cannot say so.
+    few = Truth.split(graph.labels, 0, 0.5, np.arange(0, n, 100))
+    assert links_tell(graph, InputConfig(scaling="standard"), few, 0)
 
 
 @pytest.mark.parametrize("case", ["heterophilous", "homophilous"])

@@ -71,8 +71,8 @@ class ModelConfig(_Section):
     class_groups: bool | None = Field(
         None,
         description="the classifier reads memberships beside the states; when absent only where "
-        "neighbours often have other labels: where they agree, groups repeat less exactly what the "
-        "states say",
+        "neighbours often have other labels and links tell anything of the classes: where they "
+        "agree, groups repeat less exactly what the states say",
     )
     self_edge: bool = Field(True, description="a node attends to itself too")
     residual: bool | None = Field(
@@ -134,7 +134,8 @@ class LossConfig(_Section):
         None,
         ge=0,
         description="weight of the context losses; when absent 1, for classify at most 0.2 unless "
-        "labels are few and neighbours agree, and the less the more labels a class there are",
+        "labels are few and neighbours agree, the less the more labels a class there are, and 0 "
+        "where links say nothing of the classes",
     )
     context_table: Literal["auto", "inductive", "factored", "full"] = Field(
         "auto",
@@ -228,7 +229,12 @@ class TrainConfig(_Section):
         "size for classify",
     )
     feature_dropout: float | None = Field(
-        None, ge=0, lt=1, description="share of input values dropped; by graph size when absent"
+        None,
+        ge=0,
+        lt=1,
+        description="share of input values dropped; when absent by graph "
+        "size where features are words, as far as a node keeps a few; of measured numbers none for "
+        "classify and at most half for embed",
     )
     dropout: float | None = Field(
         None, ge=0, lt=1, description="share of hidden values dropped; by size when absent"

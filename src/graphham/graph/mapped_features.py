@@ -21,11 +21,14 @@ from torch import Tensor
 from graphham.system.buffers import LENT, Floats
 from graphham.system.jit import Array, frozen, inlined, jit, prefetch
 
+Moments = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 # Tables that take more than this as float32 stay where they are.
 KEPT_BYTES = 256 << 20
 _ROWS = 1 << 16
 _AHEAD = 4
 _FEW = 4096
+# Columns from which on a row of nothing but zeros is taken for one that nobody measured.
+_BLANK_COLUMNS = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,9 +106,32 @@ class MappedFeatures:
         return self._finished(out)
 
     def _finished(self, out: Floats) -> Tensor:
+        clear_blank_rows(out, (np.zeros_like(self.shift) - self.shift) * self.factor)
         if self.unit_rows:
             out /= np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-12)
         return torch.from_numpy(out)
+
+
+def clear_blank_rows(scaled: Floats, image: Floats) -> None:
+    """Set rows to zero that were nothing but zeros before they were shifted and scaled.
+
+    Nobody measured anything there; shifted, all of them would be alike, and far from the others.
+
+    Args:
+        scaled: ``(rows, num_features)``; changed in place.
+        image: ``(num_features,)`` what became of zeros.
+    """
+    if len(image) < _BLANK_COLUMNS or not len(scaled):
+        return
+    rows = np.flatnonzero(scaled[:, 0] == image[0])
+    scaled[rows[(scaled[rows] == image).all(axis=1)]] = 0.0
+
+
+def measured_rows(raw: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Return which rows count where columns are measured: all but those of nothing but zeros."""
+    if raw.shape[1] < _BLANK_COLUMNS:
+        return np.ones(len(raw), dtype=bool)
+    return np.asarray((raw != 0).any(axis=1))
 
 
 def gather_rows(table: Tensor, selection: Any) -> Tensor:
@@ -140,18 +166,22 @@ def trim_heap() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def column_moments(
-    raw: npt.NDArray[Any],
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return mean and deviation of each column, piece by piece in float64."""
-    total = np.zeros(raw.shape[1])
+def column_moments(raw: npt.NDArray[Any]) -> Moments:
+    """Return mean and deviation of each column over measured rows, piece by piece in float64."""
+    count, total = count_measured(raw), np.zeros(raw.shape[1])
     for first in range(0, len(raw), _ROWS):
         total += raw[first : first + _ROWS].astype(np.float64).sum(0)
-    mean = total / len(raw)
+    mean = total / max(count, 1)
     squares = np.zeros(raw.shape[1])
     for first in range(0, len(raw), _ROWS):
-        squares += ((raw[first : first + _ROWS] - mean) ** 2).sum(0)
-    return mean, np.sqrt(squares / len(raw))
+        part = raw[first : first + _ROWS]
+        squares += ((part[measured_rows(part)] - mean) ** 2).sum(0)
+    return mean, np.sqrt(squares / max(count, 1))
+
+
+def count_measured(raw: npt.NDArray[Any]) -> int:
+    """Return how many rows count where columns are measured."""
+    return sum(int(measured_rows(raw[at : at + _ROWS]).sum()) for at in range(0, len(raw), _ROWS))
 
 
 def _gram_directions(gram: npt.NDArray[np.float64], dim: int) -> Floats:

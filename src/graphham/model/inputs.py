@@ -21,7 +21,9 @@ from graphham.graph.graph import Graph
 from graphham.graph.mapped_features import (
     KEPT_BYTES,
     MappedFeatures,
+    clear_blank_rows,
     gather_rows,
+    measured_rows,
 )
 from graphham.graph.neighborhoods import Block
 from graphham.kernels import SparseMatrix, mean_aggregate
@@ -344,6 +346,9 @@ def _standard(x: Floats) -> tuple[Floats, Floats]:
     """Return the mean of each column and one over its deviation (one for a constant column)."""
     # In float32 a long column with a large mean loses its digits, and what is left of a constant
     # one would be blown up into noise.
+    is_measured = measured_rows(x)
+    if is_measured.any() and not is_measured.all():
+        x = x[is_measured]
     return _reciprocal(x.mean(0, dtype=np.float64), x.std(0, dtype=np.float64))
 
 
@@ -376,7 +381,9 @@ def _scale_sparse(x: Any, scaling: Scaling, scale: Floats) -> Any:
 def _scale_dense(x: Floats, scaling: Scaling, shift: Floats, scale: Floats) -> Floats:
     if scaling == "standard":
         # Unit expected row length keeps wide tables from saturating the first layer.
-        x = (x - shift) * scale / np.sqrt(np.float32(x.shape[1]))
+        width = np.sqrt(np.float32(x.shape[1]))
+        x = (x - shift) * scale / width
+        clear_blank_rows(x, (np.zeros_like(shift) - shift) * scale / width)
     if scaling == "tfidf":
         x = x * scale
     if scaling in ("tfidf", "row"):

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
 import numpy.typing as npt
 
 from graphham.errors import InputError
-from graphham.graph.mapped_features import MappedFeatures, column_moments
+from graphham.graph.mapped_features import MappedFeatures, Moments, column_moments
 from graphham.graph.spans import span_of
 from graphham.parallel.partitioned_graph import (
     PartitionedFeatures,
@@ -23,8 +22,6 @@ from graphham.sampling.sampler import NeighborSampler, Sampler
 
 if TYPE_CHECKING:
     from graphham.graph.graph import Graph
-
-Moments = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 
 
 class GraphAccess(Protocol):

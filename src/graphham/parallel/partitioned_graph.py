@@ -20,7 +20,7 @@ from torch import Tensor
 from graphham.config.settings import RunConfig
 from graphham.errors import InputError
 from graphham.graph.graph import Graph
-from graphham.graph.mapped_features import MappedFeatures, column_moments
+from graphham.graph.mapped_features import MappedFeatures, column_moments, count_measured
 from graphham.graph.neighborhoods import Block
 from graphham.graph.spans import span_of
 from graphham.parallel.ranks import Ranks
@@ -203,7 +203,8 @@ def joint_moments(graph: Graph, ranks: Ranks) -> tuple[Array, Array]:
     assert graph.features is not None
     own: Any = graph.features[graph.own_rows()]
     mean, spread = column_moments(own)
-    share = len(own) / graph.num_nodes
+    count = np.array([float(count_measured(own))])
+    share = float(count[0]) / max(float(_total(count, ranks)[0]), 1.0)
     total = _total(share * mean, ranks)
     # What the parts vary in themselves, and what their means do.
     return total, np.sqrt(_total(share * (spread**2 + (mean - total) ** 2), ranks))

@@ -138,7 +138,7 @@ def links_tell(graph: Graph, config: InputConfig, truth: Truth, seed: int) -> bo
     own, smooth = _views(graph, config, seed)
     gain = _errors(own, truth) - _errors(torch.cat([own, smooth], dim=1), truth)
     error = float(gain.std(correction=0)) / len(gain) ** 0.5
-    return bool(gain.mean() > error)
+    return bool(gain.mean() > 2 * error)
 
 
 def link_information(graph: Graph, truth: Truth) -> float:
