@@ -165,6 +165,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--files", nargs="+", default=["", *FILES], metavar="NAME")
     parser.add_argument("--protocols", nargs="+", metavar="NAME")
     parser.add_argument("--methods", nargs="+", metavar="NAME")
+    parser.add_argument("--graphs", nargs="+", metavar="NAME")
+    parser.add_argument("--not-graphs", nargs="+", default=[], metavar="NAME")
     given = parser.parse_args(arguments)
     stored = {"": read_stored(given.root)}
     stored |= {name: read_cells(given.root / f"{name}.jsonl") for name in FILES}
@@ -176,6 +178,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for one in [Stored(name, record)]
         if (not given.protocols or one.cell.protocol in given.protocols)
         and (not given.methods or one.cell.method in given.methods)
+        and (not given.graphs or one.cell.graph in given.graphs)
+        and one.cell.graph not in given.not_graphs
     ]
     try:
         kept, _ = carried(given.old.resolve(), ROOT, asked)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from experiments.planted_labels import BARE, FAMILIES, draw_interests, without_features
+from experiments.planted_measured import MEASURED
 from experiments.planted_sizes import draw_stand_in, stand_in
 from graphham.errors import InputError
 from graphham.graph.graph import Graph, Labels, build_graph
@@ -81,7 +82,7 @@ _CHILDREN = (2, 4, 6)
 
 def is_planted(name: str) -> bool:
     """Tell whether a graph's name is that of a planted case or tree, with features or without."""
-    known = (*CASES, *TREES, *COPIES, *FAMILIES, UNEQUAL)
+    known = (*CASES, *TREES, *COPIES, *FAMILIES, *MEASURED, UNEQUAL)
     return name.removesuffix(BARE) in known or stand_in(name) is not None
 
 
@@ -96,6 +97,8 @@ def planted_roots(name: str) -> tuple[list[str], str]:
         return ["experiments.planted_sizes:draw_stand_in"], repr(about)
     if name in FAMILIES:
         return ["experiments.planted_labels:draw_interests"], repr(FAMILIES[name])
+    if name in MEASURED:
+        return [f"experiments.planted_measured:{MEASURED[name].__name__}"], name
     if name in TREES:
         return ["graphham.graph.planted:planted_hierarchy"], f"{FINE} {COARSE} {TREES[name]}"
     if name in COPIES:
@@ -108,7 +111,8 @@ def planted_graph(name: str, seed: int) -> tuple[Graph, list[npt.NDArray[np.int3
 
     Args:
         name: A key of :data:`CASES`, :data:`TREES`, :data:`COPIES` or
-            :data:`experiments.planted_labels.FAMILIES`, or :data:`UNEQUAL`; with ``-bare`` behind
+            :data:`experiments.planted_labels.FAMILIES`, or of
+            :data:`experiments.planted_measured.MEASURED`, or :data:`UNEQUAL`; with ``-bare`` behind
             it, the same graph without features; or a stand-in of
             :mod:`experiments.planted_sizes`.
         seed: Draws graph and features.
@@ -121,6 +125,8 @@ def planted_graph(name: str, seed: int) -> tuple[Graph, list[npt.NDArray[np.int3
         return draw_stand_in(about, name, seed)
     if name in FAMILIES:
         return draw_interests(FAMILIES[name], name, seed)
+    if name in MEASURED:
+        return MEASURED[name](name, seed)
     if name in TREES:
         from graphham.graph.planted import planted_hierarchy
 
@@ -131,7 +137,7 @@ def planted_graph(name: str, seed: int) -> tuple[Graph, list[npt.NDArray[np.int3
     if name in COPIES:
         return _copied(name, seed)
     if name not in CASES:
-        known = ", ".join((*CASES, *TREES, *COPIES, *FAMILIES, UNEQUAL))
+        known = ", ".join((*CASES, *TREES, *COPIES, *FAMILIES, *MEASURED, UNEQUAL))
         raise InputError(f"there is no planted case {name!r}; choose {known}")
     return _case_graph(CASES[name], name, seed)
 
