@@ -29,6 +29,8 @@ _NAMES = {
     "copied-directed": "planted copies, directed",
     "missing_features": "planted, features missing",
     "tree-unequal": "planted unequal tree",
+    "chain": "planted chain, measured features",
+    "unlinked": "planted, links without sense",
     "interests": "planted, several labels",
     "interests-partners": "planted, several labels, heterophilous",
 }

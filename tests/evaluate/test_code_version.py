@@ -108,6 +108,23 @@ def test_how_an_object_is_shown_does_not(source: Path) -> None:
     assert version("graphham.fake:Model") == before
 
 
+def test_what_a_module_does_as_a_command_does_not(source: Path) -> None:
+    before = version()
+    command = "    size: int = 3\n\nif __name__ == '__main__':\n    unused()\n"
+    change(source / "fake.py", "    size: int = 3\n", command)
+    assert version() == before
+
+
+def test_what_a_setting_is_for_does_not_and_its_value_does(source: Path) -> None:
+    field = 'size: int = Field(3, description="how large")'
+    change(source / "fake.py", "size: int = 3", field)
+    before = version("graphham.fake:Model")
+    change(source / "fake.py", "how large", "how large it is")
+    assert version("graphham.fake:Model") == before
+    change(source / "fake.py", "Field(3", "Field(4")
+    assert version("graphham.fake:Model") != before
+
+
 def test_a_class_depends_on_its_base_and_its_fields(source: Path) -> None:
     before = version("graphham.fake:Model")
     change(source / "fake_other.py", "    pass", "    size = 2")

@@ -51,6 +51,7 @@ _NEVER = {
     "training.shared_checkpoints",
 }
 _SHOWN = {"__repr__", "_repr_html_"}
+_SAID = {"description", "help"}  # arguments that only tell people something
 _OURS = ("graphham", "experiments")
 MEASURES = {
     "classify": "graphham.evaluate.classify:measure_classification",
@@ -245,8 +246,12 @@ def _home(package: str) -> Path | None:
 class _Bare(ast.NodeTransformer):
     """Take away what no number depends on.
 
-    Docstrings, imports for type checkers, what errors say, and how objects are shown.
+    Docstrings, imports for type checkers, what errors and settings say, how objects are shown, and
+    what a module does as a command.
     """
+
+    def visit_keyword(self, node: ast.keyword) -> ast.AST | None:
+        return None if node.arg in _SAID else self.generic_visit(node)
 
     def visit_Raise(self, node: ast.Raise) -> ast.AST:
         if isinstance(node.exc, ast.Call):
@@ -269,7 +274,8 @@ class _Bare(ast.NodeTransformer):
         return node
 
     def visit_If(self, node: ast.If) -> ast.AST | None:
-        if "TYPE_CHECKING" in ast.unparse(node.test):
+        test = ast.unparse(node.test)
+        if "TYPE_CHECKING" in test or test == "__name__ == '__main__'":
             return None
         return self.generic_visit(node)
 
