@@ -8,8 +8,9 @@ for most of them: what few labels are validated on says nothing about folds. For
 protocol that is asked about, the cheapest cell is measured with the old tree and with this one, on
 this machine; where both give the same numbers to the last digit the others of that method and
 protocol take the present version, which the record says (``carried``: the version it was measured
-with). Of classes, the split of every single cell has to be the same too. Only cells that were of
-the old tree's version are carried.
+with). One graph speaks for all others, so graphs that a change touches, such as those with rows of
+zeros, have to be left out by ``--not-graphs``. Of classes, the split of every single cell has to be
+the same too. Only cells that were of the old tree's version are carried.
 """
 
 from __future__ import annotations
@@ -125,7 +126,8 @@ def carried(old: Path, new: Path, candidates: Sequence[Stored]) -> tuple[list[St
     groups: dict[tuple[str, ...], list[Stored]] = {}
     for one, was, is_ in zip(candidates, before, now, strict=True):
         if one.record.get("versions", {}).get("code") == was != is_:
-            one.record["versions"] |= {"carried": was, "code": is_}
+            measured = one.record["versions"].get("carried", was)
+            one.record["versions"] |= {"carried": measured, "code": is_}
             groups.setdefault(one.group, []).append(one)
     kept: list[Stored] = []
     said: list[str] = []

@@ -3,8 +3,9 @@
     python -m experiments.ceilings heterophilous partners homophilous
 
 A node's class is drawn first, its links and features given it. Who knows the law they were drawn by
-and the true classes of all other nodes chooses the likeliest class of each node by Bayes' rule, and
-nobody can be right more often on average, however many labels there are.
+and the true classes of all other nodes, but not that all groups are of one size, chooses the
+likeliest class of each node by Bayes' rule, and nobody can be right more often on average, however
+many labels there are.
 """
 
 from __future__ import annotations

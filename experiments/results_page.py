@@ -169,8 +169,8 @@ def _ceilings(conditions: Sequence[Condition]) -> str:
         best = np.mean([ceiling(name, seed) for seed in range(DRAWS)])
         lines.append(
             f"\nOn {title} nobody can be right more often than {best:.3f} on average, which is who "
-            f"knows the law it was drawn by and the class of every other node "
-            f"(`python -m experiments.ceilings {name}`).\n"
+            f"knows the law that links and features were drawn by and the class of every other "
+            f"node (`python -m experiments.ceilings {name}`).\n"
         )
     return "".join(lines)
 

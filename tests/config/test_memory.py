@@ -10,7 +10,9 @@ from graphham.config.resolved import GraphFacts
 from graphham.config.settings import make_config
 from graphham.errors import InputError
 
-CORA = GraphFacts(2708, 10556, 1433, 49216, True, "tfidf", num_classes=7)
+CORA = GraphFacts(
+    2708, 10556, 1433, 49216, is_sparse=True, scaling="tfidf", words_per_node=18.2, num_classes=7
+)
 
 
 def test_the_estimate_grows_with_everything_that_takes_memory():

@@ -110,7 +110,6 @@ def test_the_task_and_the_labels_decide_the_defaults():
         ("row", 7.0, 0.5, 0.5, 0.5),
         ("tfidf", 1.0, 0.0, 0.0, 0.0),
         ("standard", 0.0, 0.5, 0.0, 0.0),
-        ("none", 0.0, 0.8, 0.7, 0.8),
     ],
 )
 def test_words_are_dropped_as_far_as_others_are_left_and_measured_numbers_are_not(
@@ -122,9 +121,15 @@ def test_words_are_dropped_as_far_as_others_are_left_and_measured_numbers_are_no
         for task, is_few in (("embed", False), ("classify", False), ("classify", True))
     ]
     assert [config.train.feature_dropout for config in rates] == [embed, classify, few]
-    # A scaling that is asked for decides as one that was found does.
-    asked = make_config({"task": "classify", "inputs.scaling": "standard"})
-    assert resolve(asked, CORA).train.feature_dropout == 0.0
+    # It is the features that decide, and not how somebody wants them scaled.
+    asked = make_config({"task": "classify", "inputs.scaling": "row"})
+    assert resolve(asked, facts).train.feature_dropout == classify
+
+
+def test_structural_features_are_dropped_by_size_alone():
+    facts = GraphFacts(2708, 10556, num_classes=7)
+    assert resolve(make_config({}), facts).train.feature_dropout == 0.8
+    assert resolve(CLASSIFY, facts).train.feature_dropout == 0.7
 
 
 def test_where_links_say_nothing_classes_do_without_contexts_and_groups():
@@ -135,6 +140,13 @@ def test_where_links_say_nothing_classes_do_without_contexts_and_groups():
     assert not untold.model.class_groups
     assert untold.loss.teacher_weight == untold.loss.context_weight == 0
     assert any("links say nothing" in note for note in explain_resolved(CLASSIFY, lost))
+    # Where one class is much larger, links without sense join equal labels all the same.
+    unequal = resolve(CLASSIFY, replace(FEW, links_tell=False))
+    assert unequal.model.class_steps == unequal.loss.teacher_weight == 0
+    given = {"model.class_steps": 3, "model.class_groups": True}
+    given |= {"task": "classify", "loss.context_weight": 1.0, "loss.teacher_weight": 3.0}
+    asked = make_config(given)
+    assert not any("links say nothing" in note for note in explain_resolved(asked, lost))
     embed = make_config({})
     assert resolve(embed, lost).loss == resolve(embed, APART).loss
     assert not any("links say nothing" in note for note in explain_resolved(embed, lost))

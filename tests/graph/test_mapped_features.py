@@ -14,7 +14,7 @@ from graphham.graph.mapped_features import (
 from graphham.graph.store import open_store, write_store
 from graphham.methods.fitting import fit_graph
 from graphham.model import inputs
-from graphham.model.inputs import _scale_dense, _standard, fit_inputs
+from graphham.model.inputs import FeatureMap, _scale_dense, _standard, fit_inputs
 from graphham.model.spectral import main_directions
 from graphham.sampling.random_stream import Draws, dropout
 from graphham.system.buffers import Buffers
@@ -43,7 +43,8 @@ def test_rows_are_scaled_as_the_whole_table_is(kind, scaling):
 
 
 def test_moments_and_directions_are_those_of_the_table():
-    mean, spread = column_moments(TABLE)
+    (mean, spread), count = column_moments(TABLE)
+    assert count == len(TABLE)
     np.testing.assert_allclose(mean, TABLE.mean(0), rtol=1e-5)
     np.testing.assert_allclose(spread, TABLE.std(0), rtol=1e-5)
     flat = MappedFeatures(TABLE, np.zeros(20, "f4"), np.ones(20, "f4"), False)
@@ -60,21 +61,42 @@ def test_rows_of_zeros_are_not_measured(kind):
     raw = TABLE.astype(kind)
     raw[blank] = 0
     seen = np.delete(raw, blank, axis=0)
-    shift, scale = _standard(raw.astype("f4"))
+    shift, scale = _standard(raw.astype("f4"), True)
     np.testing.assert_allclose(shift, seen.astype("f8").mean(0), rtol=1e-5)
     np.testing.assert_allclose(1 / scale, seen.astype("f8").std(0), rtol=1e-4)
-    np.testing.assert_allclose(column_moments(raw), (shift, 1 / scale), rtol=1e-4)
-    whole = _scale_dense(raw.astype("f4"), "standard", shift, scale)
+    moments, count = column_moments(raw, True)
+    np.testing.assert_allclose(moments, (shift, 1 / scale), rtol=1e-4)
+    assert count == len(seen)
+    whole = _scale_dense(raw.astype("f4"), "standard", shift, scale, True)
     assert not whole[blank].any()
     assert np.delete(whole, blank, axis=0).any(axis=1).all()
-    mapped = inputs._mapped(raw, "standard", shift, scale)
+    mapped = inputs._mapped(raw, "standard", shift, scale, True)
     np.testing.assert_allclose(mapped.to_tensor(), whole, atol=1e-6)
     np.testing.assert_allclose(mapped.rows(np.arange(300)), whole, atol=1e-6)
-    # In a few columns nothing but zeros may well have been measured.
-    narrow = raw[:, :7].astype("f4")
-    shift, scale = _standard(narrow)
-    np.testing.assert_allclose(shift, narrow.mean(0), rtol=1e-5)
-    assert _scale_dense(narrow, "standard", shift, scale)[blank].any()
+
+
+@pytest.mark.parametrize(
+    ("change", "skips"),
+    [
+        (lambda x: x, True),
+        (lambda x: x[:, :7], False),  # a few columns may well all be zero
+        (lambda x: np.round(np.abs(x)), False),  # and so may counts
+    ],
+)
+def test_zeros_are_values_where_they_may_have_been_measured(change, skips):
+    from dataclasses import replace
+
+    raw = TABLE.copy()
+    raw[::3] = 0
+    graph = replace(TRUTH.graph, features=change(raw))
+    fitted, held, _ = fit_inputs(graph, InputConfig(scaling="standard"), 0)
+    assert fitted.skips_blank is skips
+    assert bool(held.features[::3].any()) is not skips
+    # A saved map reads a graph as the fit did; an older one counted zeros.
+    again = FeatureMap.from_state(fitted.state(), fitted.scaling)
+    assert torch.equal(again.apply(graph).features, held.features)
+    older = {name: a for name, a in fitted.state().items() if name != "inputs.skips_blank"}
+    assert FeatureMap.from_state(older, fitted.scaling).apply(graph).features[::3].any()
 
 
 @pytest.mark.parametrize("kind", [np.float16, np.float32])

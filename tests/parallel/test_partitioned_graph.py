@@ -113,19 +113,25 @@ def test_parts_draw_the_blocks_walks_and_negatives_of_the_whole(count, fanout):
         np.testing.assert_array_equal(negatives, sample_negatives(GRAPH, rows, 5, key))
 
 
-@pytest.mark.parametrize("unit_rows", [False, True])
-def test_parts_read_the_features_of_the_whole(unit_rows):
-    mean, spread = column_moments(GRAPH.features)
+@pytest.mark.parametrize(("unit_rows", "blank"), [(False, 0), (True, 0), (False, 40)])
+def test_parts_read_the_features_of_the_whole(unit_rows, blank):
+    """Also where most rows without a measurement are in one part."""
+    x = GRAPH.features.copy()
+    x[:blank] = 0
+    (mean, spread), count = column_moments(x, bool(blank))
+    assert count == NODES - blank
     shift, factor = mean.astype("f4"), (1 / spread).astype("f4")
-    whole = MappedFeatures(GRAPH.features, shift, factor, unit_rows)
+    whole = MappedFeatures(x, shift, factor, unit_rows, bool(blank))
+    assert bool(whole.span(0, 40).any()) is not bool(blank)
     rows = np.random.default_rng(0).integers(0, NODES, 70)
     weight = torch.randn(5, 4, generator=torch.Generator().manual_seed(0))
 
     def read(graph, ranks):
+        graph = replace(graph, features=x)
         held = PartitionedFeatures.of(
-            MappedFeatures(graph.features, shift, factor, unit_rows), ranks
+            MappedFeatures(x, shift, factor, unit_rows, bool(blank)), ranks
         )
-        moments = joint_moments(graph, ranks)
+        moments = joint_moments(graph, ranks, bool(blank))
         return held.rows(rows), held.matmul(weight), held.leading_directions(3), moments
 
     for found, product, lead, moments in in_parts(3, read):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 
 from graphham.training.class_shares import class_weights
 from graphham.training.supervision import Truth
@@ -60,5 +61,9 @@ def test_few_or_no_validation_labels_change_nothing(held):
 
 
 def test_several_labels_a_node_are_left_alone():
-    truth = Truth(torch.ones(8, 2), torch.ones(8, dtype=torch.bool), torch.tensor([], dtype=int))
+    training = torch.arange(80) < 40
+    targets = F.one_hot(torch.arange(80) // 39 % 2, 2).float()
+    truth = Truth(targets, training, torch.arange(40, 80))
     assert class_weights(truth, 2) is None
+    single = Truth(targets.argmax(1), training, torch.arange(40, 80))
+    assert class_weights(single, 2) is not None

@@ -82,6 +82,15 @@ def test_a_link_tells_what_the_labels_of_its_ends_share(directed: bool) -> None:
         assert found == pytest.approx(np.log(2), abs=1e-3)
 
 
+def test_links_fewer_than_kinds_of_links_leave_it_open() -> None:
+    draw = np.random.default_rng(0)
+    ends = draw.integers(400, size=(2, 150))
+    matrix = sp.coo_matrix((np.ones(150, "f4"), tuple(ends)), (400, 400)).tocsr()
+    graph = as_graph(matrix + matrix.T)
+    labels = Labels(tuple(range(40)), codes=draw.integers(40, size=400).astype(np.int32))
+    assert link_information(graph, Truth.split(labels, 0, 0.3)) == float("inf")
+
+
 @pytest.mark.parametrize(
     ("shuffled", "rewired", "tells"),
     [(False, False, True), (False, True, False), (True, True, False), (True, False, False)],

@@ -165,7 +165,7 @@ def resolve(settings: RunConfig, facts: GraphFacts) -> ResolvedConfig:
         values["model"],
         residual=settings.task == "classify" and (facts.own_features_help or rows),
         init=defaults.init,
-        class_steps=defaults.class_steps,
+        class_steps=defaults.class_steps if facts.links_tell else 0,
         class_groups=not facts.neighbors_agree and facts.links_tell,
     )
     _fill(
@@ -206,7 +206,9 @@ def explain_resolved(settings: RunConfig, facts: GraphFacts) -> tuple[str, ...]:
         if not is_classify and facts.found_groups is not None:
             why = "what links and features are described by best"
         notes.append(f"groups chosen from {why}; --groups sets them")
-    if is_classify and facts.has_few_labels and facts.neighbors_agree:
+    if is_classify and not facts.links_tell and leaves_links_open(settings):
+        notes.append("links say nothing of the classes: contexts and groups do not teach them")
+    elif is_classify and facts.has_few_labels and facts.neighbors_agree:
         notes.append("few nodes have labels: more rests on contexts, and scores are spread")
     elif is_classify and facts.has_few_labels:
         notes.append(
@@ -215,13 +217,18 @@ def explain_resolved(settings: RunConfig, facts: GraphFacts) -> tuple[str, ...]:
         )
     if is_classify and settings.model.residual is None and facts.own_features_help:
         notes.append("own features help the validation labels: residual paths are on")
-    if is_classify and not facts.links_tell:
-        notes.append("links say nothing of the classes: contexts and groups are left out of them")
     if settings.inputs.link_rows is None and facts.neighbors_tell:
         notes.append("who the neighbours are tells more than what they are like: links are inputs")
     if not facts.num_features:
         notes.append("the graph has no features; structural ones are made from its links")
     return tuple(notes)
+
+
+def leaves_links_open(settings: RunConfig) -> bool:
+    """Whether anything is left open that depends on what links tell of the classes."""
+    model, loss = settings.model, settings.loss
+    given = (model.class_steps, model.class_groups, loss.context_weight, loss.teacher_weight)
+    return any(value is None for value in given)
 
 
 def task_defaults(settings: RunConfig, facts: GraphFacts) -> TaskDefaults:
@@ -346,11 +353,10 @@ def _feature_dropout(rate: float, settings: RunConfig, facts: GraphFacts) -> flo
     Of many words a part tells the same, and what is learned of it does not rest on single ones. One
     mark of a few, or a number that was measured, has nothing to stand in for it.
     """
-    given = settings.inputs.scaling
-    if (facts.scaling if given == "auto" else given) == "standard":
-        return 0.0 if settings.task == "classify" else min(rate, _MEASURED_DROPOUT)
-    if not facts.words_per_node:
+    if not facts.num_features:
         return rate
+    if not facts.words_per_node:
+        return 0.0 if settings.task == "classify" else min(rate, _MEASURED_DROPOUT)
     return round(min(rate, max(0.0, 1 - _FEWEST_WORDS / facts.words_per_node)), 3)
 
 

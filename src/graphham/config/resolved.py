@@ -42,10 +42,10 @@ class GraphFacts:
         num_stored: Stored links; one without a direction is stored both ways.
         num_features: Feature columns, 0 without features.
         num_feature_values: Stored values of sparse features.
-        words_per_node: Values other than zero that a node has on average where features are counts
-            or marks, of which most are zero; 0 otherwise.
         is_sparse: Whether features are sparse.
         scaling: The scaling that suits the features.
+        words_per_node: How many words the nodes have on average that have any, where features are
+            words: sparse, or counts of which most are zero. 0 for measured numbers.
         num_classes: Number of label values, 0 without labels.
         is_multi: Whether a node may carry several labels.
         has_few_labels: Whether labels to train on are so few that more has to come from elsewhere.
@@ -68,9 +68,9 @@ class GraphFacts:
     num_stored: int
     num_features: int = 0
     num_feature_values: int = 0
-    words_per_node: float = 0.0
     is_sparse: bool = False
     scaling: Scaling = "none"
+    words_per_node: float = 0.0
     num_classes: int = 0
     is_multi: bool = False
     has_few_labels: bool = False

@@ -27,8 +27,6 @@ KEPT_BYTES = 256 << 20
 _ROWS = 1 << 16
 _AHEAD = 4
 _FEW = 4096
-# Columns from which on a row of nothing but zeros is taken for one that nobody measured.
-_BLANK_COLUMNS = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,12 +38,14 @@ class MappedFeatures:
         shift: ``(num_features,)`` subtracted first.
         factor: ``(num_features,)`` multiplied then.
         unit_rows: Whether rows are divided by their length at last.
+        skips_blank: Whether raw rows of nothing but zeros were not measured and stay zero.
     """
 
     raw: npt.NDArray[Any]
     shift: Floats
     factor: Floats
     unit_rows: bool
+    skips_blank: bool = False
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -106,7 +106,8 @@ class MappedFeatures:
         return self._finished(out)
 
     def _finished(self, out: Floats) -> Tensor:
-        clear_blank_rows(out, (np.zeros_like(self.shift) - self.shift) * self.factor)
+        if self.skips_blank:
+            clear_blank_rows(out, (np.zeros_like(self.shift) - self.shift) * self.factor)
         if self.unit_rows:
             out /= np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-12)
         return torch.from_numpy(out)
@@ -121,17 +122,8 @@ def clear_blank_rows(scaled: Floats, image: Floats) -> None:
         scaled: ``(rows, num_features)``; changed in place.
         image: ``(num_features,)`` what became of zeros.
     """
-    if len(image) < _BLANK_COLUMNS or not len(scaled):
-        return
     rows = np.flatnonzero(scaled[:, 0] == image[0])
     scaled[rows[(scaled[rows] == image).all(axis=1)]] = 0.0
-
-
-def measured_rows(raw: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """Return which rows count where columns are measured: all but those of nothing but zeros."""
-    if raw.shape[1] < _BLANK_COLUMNS:
-        return np.ones(len(raw), dtype=bool)
-    return np.asarray((raw != 0).any(axis=1))
 
 
 def gather_rows(table: Tensor, selection: Any) -> Tensor:
@@ -166,22 +158,28 @@ def trim_heap() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def column_moments(raw: npt.NDArray[Any]) -> Moments:
-    """Return mean and deviation of each column over measured rows, piece by piece in float64."""
-    count, total = count_measured(raw), np.zeros(raw.shape[1])
-    for first in range(0, len(raw), _ROWS):
-        total += raw[first : first + _ROWS].astype(np.float64).sum(0)
+def column_moments(raw: npt.NDArray[Any], skips_blank: bool = False) -> tuple[Moments, int]:
+    """Return mean and deviation of each column, and of how many rows.
+
+    Args:
+        raw: ``(num_nodes, num_features)`` table, read piece by piece and summed in float64.
+        skips_blank: Leave out rows of nothing but zeros.
+    """
+    count, total = 0, np.zeros(raw.shape[1])
+    for part in _measured(raw, skips_blank):
+        count += len(part)
+        total += part.astype(np.float64).sum(0)
     mean = total / max(count, 1)
     squares = np.zeros(raw.shape[1])
+    for part in _measured(raw, skips_blank):
+        squares += ((part - mean) ** 2).sum(0)
+    return (mean, np.sqrt(squares / max(count, 1))), count
+
+
+def _measured(raw: npt.NDArray[Any], skips_blank: bool) -> Iterator[npt.NDArray[Any]]:
     for first in range(0, len(raw), _ROWS):
         part = raw[first : first + _ROWS]
-        squares += ((part[measured_rows(part)] - mean) ** 2).sum(0)
-    return mean, np.sqrt(squares / max(count, 1))
-
-
-def count_measured(raw: npt.NDArray[Any]) -> int:
-    """Return how many rows count where columns are measured."""
-    return sum(int(measured_rows(raw[at : at + _ROWS]).sum()) for at in range(0, len(raw), _ROWS))
+        yield part[(part != 0).any(axis=1)] if skips_blank else part
 
 
 def _gram_directions(gram: npt.NDArray[np.float64], dim: int) -> Floats:

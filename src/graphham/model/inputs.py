@@ -23,7 +23,6 @@ from graphham.graph.mapped_features import (
     MappedFeatures,
     clear_blank_rows,
     gather_rows,
-    measured_rows,
 )
 from graphham.graph.neighborhoods import Block
 from graphham.kernels import SparseMatrix, mean_aggregate
@@ -42,6 +41,8 @@ from graphham.system.threads import single_threaded
 Scaling = Literal["none", "row", "tfidf", "standard"]
 Floats = npt.NDArray[np.float32]
 _SPAN = 1 << 14  # nodes averaged at once
+# Columns from which on a dense row of nothing but zeros is taken for one that nobody measured.
+_BLANK_COLUMNS = 8
 
 
 class InputSettings(Protocol):
@@ -119,6 +120,7 @@ class FeatureMap:
         scale: ``(num_features,)`` multiplied onto features (``standard``, ``tfidf``).
         structural: ``(num_nodes, structural_dim)`` features made for a graph without any.
         links: Further columns made from links.
+        skips_blank: Whether dense rows of nothing but zeros were not measured and stay zero.
     """
 
     scaling: Scaling
@@ -126,6 +128,7 @@ class FeatureMap:
     scale: Floats
     structural: Floats
     links: LinkColumns = field(default_factory=LinkColumns.none)
+    skips_blank: bool = False
 
     @property
     def is_structural(self) -> bool:
@@ -136,6 +139,7 @@ class FeatureMap:
         """Return the arrays to save."""
         names = ("shift", "scale", "structural")
         own = {name: getattr(self, name) for name in names} | self.links.state()
+        own["skips_blank"] = np.array([self.skips_blank])
         return {f"inputs.{name}": array for name, array in own.items()}
 
     @classmethod
@@ -144,7 +148,9 @@ class FeatureMap:
         names = ("shift", "scale", "structural")
         arrays = {name: np.asarray(state[f"inputs.{name}"]) for name in names}
         links = LinkColumns.from_state({k.removeprefix("inputs."): v for k, v in state.items()})
-        return cls(scaling=scaling, links=links, **arrays)
+        # Runs written before there was such a choice went without.
+        skips_blank = bool(np.any(state.get("inputs.skips_blank", False)))
+        return cls(scaling=scaling, links=links, skips_blank=skips_blank, **arrays)
 
     @single_threaded()
     def apply(self, graph: Graph, known_rows: npt.NDArray[np.int64] | None = None) -> NodeInputs:
@@ -175,9 +181,11 @@ class FeatureMap:
         if sp.issparse(graph.features):
             return SparseMatrix.from_scipy(_scale_sparse(graph.features, self.scaling, self.scale))
         if stays_mapped(graph.features):
-            return _mapped(graph.features, self.scaling, self.shift, self.scale)
+            table = graph.features
+            return _mapped(table, self.scaling, self.shift, self.scale, self.skips_blank)
         x = np.asarray(graph.features, dtype=np.float32)
-        return torch.from_numpy(_scale_dense(x, self.scaling, self.shift, self.scale))
+        scaled = _scale_dense(x, self.scaling, self.shift, self.scale, self.skips_blank)
+        return torch.from_numpy(scaled)
 
     def _known_structure(self, graph: Graph, known_rows: npt.NDArray[Any] | None) -> Floats:
         if known_rows is None:
@@ -233,9 +241,11 @@ def fit_inputs(
     structural = np.zeros((graph.num_nodes, 0), dtype=np.float32)
     shift, scale = empty, empty
     scaling: Scaling = "none"
+    skips_blank = False
     if graph.features is not None:
         given = config.scaling
         scaling = ranks.tell(suitable_scaling(graph)) if given == "auto" else given
+        skips_blank = scaling == "standard" and ranks.tell(_is_measured(graph))
     features: SparseMatrix | Tensor | MappedFeatures
     if graph.features is None:
         structural = _positions(graph, config, seed, has_unit_rows)
@@ -248,19 +258,19 @@ def fit_inputs(
     elif not access.is_whole or stays_mapped(graph.features):
         shift, scale = np.zeros(graph.num_features, "f4"), np.ones(graph.num_features, "f4")
         if scaling == "standard":
-            shift, scale = _reciprocal(*access.column_moments())
+            shift, scale = _reciprocal(*access.column_moments(skips_blank))
         elif scaling == "tfidf":
             scale = _idf(sp.csr_matrix(np.asarray(access.all_features())))
-        mapped = _mapped(graph.features, scaling, shift, scale)
+        mapped = _mapped(graph.features, scaling, shift, scale, skips_blank)
         scaled = features = access.feature_source(mapped)
     else:
         x = np.asarray(graph.features, dtype=np.float32)
         shift, scale = np.zeros(x.shape[1], "f4"), np.ones(x.shape[1], "f4")
         if scaling == "standard":
-            shift, scale = _standard(x)
+            shift, scale = _standard(x, skips_blank)
         elif scaling == "tfidf":
             scale = _idf(sp.csr_matrix(x))
-        scaled = _scale_dense(x, scaling, shift, scale)
+        scaled = _scale_dense(x, scaling, shift, scale, skips_blank)
         features = torch.from_numpy(scaled)
     if access.is_whole and not isinstance(features, MappedFeatures) and _says_nothing(scaled):
         # Columns without a difference, or rows without a word: only links tell nodes apart.
@@ -273,7 +283,7 @@ def fit_inputs(
             lead = features.leading_directions(min(directions, *features.shape))
         else:
             lead = main_directions(scaled, directions, derive_key(seed, "basis"))
-    fitted = FeatureMap(scaling, shift, scale, structural)
+    fitted = FeatureMap(scaling, shift, scale, structural, skips_blank=skips_blank)
     return fitted, NodeInputs(features, torch.zeros(graph.num_nodes, 0)), lead
 
 
@@ -303,10 +313,8 @@ def suitable_scaling(graph: Graph) -> Scaling:
     """Return the scaling that suits a graph's features, ``none`` where it has none."""
     if graph.features is None:
         return "none"
-    values: Any = graph.features
-    values = values.data if sp.issparse(values) else values[graph.own_rows()]
-    sample = np.asarray(values.reshape(-1)[: 1 << 20], dtype=np.float32)
-    counts = bool(sample.size) and bool(np.all((sample >= 0) & (sample == np.round(sample))))
+    sample = _sample(graph)
+    counts = _are_counts(sample)
     if sp.issparse(graph.features):
         return "tfidf" if counts else "row"
     # A dense table of mostly zero counts is a bag of words written out.
@@ -314,7 +322,12 @@ def suitable_scaling(graph: Graph) -> Scaling:
 
 
 def words_per_node(graph: Graph) -> float:
-    """Return how many values other than zero the nodes have on average that have any."""
+    """Return how many words the nodes have on average that have any; 0 for measured numbers.
+
+    Words are what mostly is not there: sparse features, and dense counts most of which are zero.
+    """
+    if suitable_scaling(graph) not in ("tfidf", "row"):
+        return 0.0
     values: Any = graph.features
     if sp.issparse(values):
         counts = np.diff(values.indptr)
@@ -322,6 +335,25 @@ def words_per_node(graph: Graph) -> float:
         own = values[graph.own_rows()]
         counts = np.count_nonzero(own[: max(1, (1 << 20) // max(own.shape[1], 1))], axis=1)
     return float(counts.sum() / max(np.count_nonzero(counts), 1))
+
+
+def _sample(graph: Graph) -> npt.NDArray[np.float32]:
+    """Return some of the first feature values of a graph's own nodes."""
+    values: Any = graph.features
+    values = values.data if sp.issparse(values) else values[graph.own_rows()]
+    return np.asarray(values.reshape(-1)[: 1 << 20], dtype=np.float32)
+
+
+def _are_counts(sample: npt.NDArray[np.float32]) -> bool:
+    return bool(sample.size) and bool(np.all((sample >= 0) & (sample == np.round(sample))))
+
+
+def _is_measured(graph: Graph) -> bool:
+    """Whether dense features are such that a row of nothing but zeros was never measured.
+
+    Counts and marks may all be zero, and so may a few columns.
+    """
+    return graph.num_features >= _BLANK_COLUMNS and not _are_counts(_sample(graph))
 
 
 def _says_nothing(scaled: Any) -> bool:
@@ -336,19 +368,20 @@ def stays_mapped(features: Any) -> bool:
     return bool(4 * features.size > KEPT_BYTES)
 
 
-def _mapped(features: Any, scaling: Scaling, shift: Floats, scale: Floats) -> MappedFeatures:
+def _mapped(
+    features: Any, scaling: Scaling, shift: Floats, scale: Floats, skips_blank: bool = False
+) -> MappedFeatures:
     factor = scale / np.sqrt(np.float32(len(scale))) if scaling == "standard" else scale
     unit_rows = scaling in ("tfidf", "row")
-    return MappedFeatures(features, shift, factor.astype(np.float32), unit_rows)
+    return MappedFeatures(features, shift, factor.astype(np.float32), unit_rows, skips_blank)
 
 
-def _standard(x: Floats) -> tuple[Floats, Floats]:
+def _standard(x: Floats, skips_blank: bool = False) -> tuple[Floats, Floats]:
     """Return the mean of each column and one over its deviation (one for a constant column)."""
     # In float32 a long column with a large mean loses its digits, and what is left of a constant
     # one would be blown up into noise.
-    is_measured = measured_rows(x)
-    if is_measured.any() and not is_measured.all():
-        x = x[is_measured]
+    if skips_blank and x.any():
+        x = x[x.any(axis=1)]
     return _reciprocal(x.mean(0, dtype=np.float64), x.std(0, dtype=np.float64))
 
 
@@ -378,12 +411,15 @@ def _scale_sparse(x: Any, scaling: Scaling, scale: Floats) -> Any:
     return x
 
 
-def _scale_dense(x: Floats, scaling: Scaling, shift: Floats, scale: Floats) -> Floats:
+def _scale_dense(
+    x: Floats, scaling: Scaling, shift: Floats, scale: Floats, skips_blank: bool = False
+) -> Floats:
     if scaling == "standard":
         # Unit expected row length keeps wide tables from saturating the first layer.
         width = np.sqrt(np.float32(x.shape[1]))
         x = (x - shift) * scale / width
-        clear_blank_rows(x, (np.zeros_like(shift) - shift) * scale / width)
+        if skips_blank:
+            clear_blank_rows(x, (np.zeros_like(shift) - shift) * scale / width)
     if scaling == "tfidf":
         x = x * scale
     if scaling in ("tfidf", "row"):

@@ -37,8 +37,8 @@ class GraphAccess(Protocol):
     def all_features(self) -> Any:
         """Return the feature table, where this process has all of it."""
 
-    def column_moments(self) -> Moments:
-        """Return mean and deviation of each column of a dense feature table."""
+    def column_moments(self, skips_blank: bool) -> Moments:
+        """Return mean and deviation of each column of a dense table, with rows of zeros or not."""
 
     def feature_source(self, mapped: MappedFeatures) -> MappedFeatures:
         """Return a scaled table whose every row can be read."""
@@ -67,9 +67,9 @@ class WholeGraph:
         """Return the feature table."""
         return self.graph.features
 
-    def column_moments(self) -> Moments:
+    def column_moments(self, skips_blank: bool) -> Moments:
         """Return mean and deviation of each feature column."""
-        return column_moments(self.all_features())
+        return column_moments(self.all_features(), skips_blank)[0]
 
     def feature_source(self, mapped: MappedFeatures) -> MappedFeatures:
         """Return the table as it is: every row is here."""
@@ -102,9 +102,9 @@ class PartitionedGraph:
         """Refuse: nobody has them all, and only tf-idf asks."""
         raise InputError("inputs.scaling = 'tfidf' needs a whole store; use row or standard")
 
-    def column_moments(self) -> Moments:
+    def column_moments(self, skips_blank: bool) -> Moments:
         """Return mean and deviation of each feature column over all parts."""
-        return joint_moments(self.graph, self.ranks)
+        return joint_moments(self.graph, self.ranks, skips_blank)
 
     def feature_source(self, mapped: MappedFeatures) -> MappedFeatures:
         """Return the table with other rows asked for where they are."""

@@ -20,7 +20,7 @@ from torch import Tensor
 from graphham.config.settings import RunConfig
 from graphham.errors import InputError
 from graphham.graph.graph import Graph
-from graphham.graph.mapped_features import MappedFeatures, column_moments, count_measured
+from graphham.graph.mapped_features import MappedFeatures, column_moments
 from graphham.graph.neighborhoods import Block
 from graphham.graph.spans import span_of
 from graphham.parallel.ranks import Ranks
@@ -163,7 +163,7 @@ class PartitionedFeatures(MappedFeatures):
     @classmethod
     def of(cls, mapped: MappedFeatures, ranks: Ranks) -> PartitionedFeatures:
         """Return the same features, other rows asked for where they are."""
-        made = cls(mapped.raw, mapped.shift, mapped.factor, mapped.unit_rows)
+        made = cls(mapped.raw, mapped.shift, mapped.factor, mapped.unit_rows, mapped.skips_blank)
         object.__setattr__(made, "ranks", ranks)
         return made
 
@@ -178,7 +178,9 @@ class PartitionedFeatures(MappedFeatures):
     def own(self) -> MappedFeatures:
         """Return the features of the own range."""
         first, last = self.ranks.own_range(len(self.raw), span_of(len(self.raw)))
-        return MappedFeatures(self.raw[first:last], self.shift, self.factor, self.unit_rows)
+        return MappedFeatures(
+            self.raw[first:last], self.shift, self.factor, self.unit_rows, self.skips_blank
+        )
 
     def matmul(self, weight: Tensor) -> Tensor:
         """Return ``(num_nodes, out)`` features times weights, each process doing its own rows."""
@@ -198,13 +200,12 @@ class PartitionedFeatures(MappedFeatures):
         raise InputError("a split store has no place for all features; train.batch must be sampled")
 
 
-def joint_moments(graph: Graph, ranks: Ranks) -> tuple[Array, Array]:
+def joint_moments(graph: Graph, ranks: Ranks, skips_blank: bool = False) -> tuple[Array, Array]:
     """Return mean and deviation of each feature column over all parts."""
     assert graph.features is not None
     own: Any = graph.features[graph.own_rows()]
-    mean, spread = column_moments(own)
-    count = np.array([float(count_measured(own))])
-    share = float(count[0]) / max(float(_total(count, ranks)[0]), 1.0)
+    (mean, spread), count = column_moments(own, skips_blank)
+    share = count / max(float(_total(np.array([float(count)]), ranks)[0]), 1.0)
     total = _total(share * mean, ranks)
     # What the parts vary in themselves, and what their means do.
     return total, np.sqrt(_total(share * (spread**2 + (mean - total) ** 2), ranks))

@@ -7,9 +7,10 @@ p the shares among the training labels, the shares of the classes are taken to b
 
 .. math:: m = (n + \kappa p) / (\textstyle\sum n + \kappa),
 
-with that kappa under which n is likeliest (Dirichlet-multinomial), unless endless kappa is as good
-but for what chance explains: where both kinds of labels were drawn alike nothing changes. A label
-to train on then counts m / p.
+with that kappa under which n is likeliest (Dirichlet-multinomial), unless endless kappa is nearly
+as good: where validation labels do not contradict the training shares nothing changes. A label to
+train on then counts m / p. The shares of a few labels drawn as nodes are drawn are off by chance,
+and are put right in the same way.
 """
 
 from __future__ import annotations

@@ -145,7 +145,8 @@ def link_information(graph: Graph, truth: Truth) -> float:
     r"""Return how many nats a link tells at most about the class of one end, given the other's.
 
     That is the mutual information of the two labels of a link, less what chance alone would show,
-    and two standard errors of that more, endless where too few links have labels at both ends.
+    and two standard errors of that more; endless where there are fewer links with labels at both
+    ends than a table of classes has free cells.
     """
     links = _labelled_links(graph, truth)
     if links is None:
@@ -157,9 +158,11 @@ def link_information(graph: Graph, truth: Truth) -> float:
     expected = np.outer(counts.sum(1), counts.sum(0)) / counts.sum()
     found = float(rel_entr(counts, expected).sum() / counts.sum())
     # Twice the information times the links is chi-squared where labels are independent.
-    kinds = np.count_nonzero(counts.sum(1)) - 1
-    freedom = kinds * (kinds + 1) / 2 if not graph.directed else kinds**2
+    rows, columns = (np.count_nonzero(counts.sum(axis)) - 1 for axis in (1, 0))
+    freedom = rows * columns if graph.directed else rows * (rows + 1) / 2
     seen = counts.sum() / (1 if graph.directed else 2)
+    if seen < freedom:
+        return float("inf")
     chance = float(freedom - 2 * (2 * freedom) ** 0.5) / float(2 * seen)
     return found - chance
 

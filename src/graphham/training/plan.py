@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import torch
 
 from graphham.config.memory import check_memory_suffices, estimate_memory
-from graphham.config.resolve import explain_resolved, resolve
+from graphham.config.resolve import explain_resolved, leaves_links_open, resolve
 from graphham.config.resolved import GraphFacts, ResolvedConfig
 from graphham.config.settings import RunConfig
 from graphham.errors import InputError
@@ -133,8 +133,8 @@ def graph_facts(
             found = "row"  # how rare a word is in the whole graph, no part knows
         # The parts of a split graph may differ; the first process decides for all.
         measured["scaling"] = ranks.tell(found)
-        if found in ("tfidf", "row"):
-            measured["words_per_node"] = ranks.tell(words_per_node(graph))
+    if x is not None:
+        measured["words_per_node"] = ranks.tell(words_per_node(graph))
     if settings.task == "classify" and graph.labels is not None:
         share = settings.train.validation_share
         truth = Truth.split(graph.labels, settings.seed, share, train_rows, validation_rows)
@@ -155,10 +155,11 @@ def graph_facts(
             measured["neighbors_tell"] = neighbors_tell(
                 graph, settings.inputs, truth, settings.seed
             )
-        # Where links are inputs they tell, and a split store is not asked.
-        asked = settings.model.membership_input == "block" and graph.part is None
-        if asked and not measured.get("neighbors_tell"):
-            measured["links_tell"] = links_tell(graph, settings.inputs, truth, settings.seed)
+        # Where links are inputs they tell.
+        has_rows = settings.inputs.link_rows or measured.get("neighbors_tell")
+        if leaves_links_open(settings) and not has_rows:
+            told = links_tell(graph, settings.inputs, truth, settings.seed)
+            measured["links_tell"] = ranks.tell(told)
     return GraphFacts(
         num_nodes=graph.num_nodes,
         num_stored=graph.num_stored,

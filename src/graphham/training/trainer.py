@@ -154,7 +154,7 @@ class Trainer(EpochLoop):
         """Let the teacher hear the network just validated: the mean of both, made surer.
 
         What is made surer leans to frequent classes, and a network taught by it would lean further:
-        the shares of the classes stay those that the groups give them.
+        the shares of the classes always stay those that the groups give them.
         """
         if self.groups_say is None or self.truth is None:
             return
