@@ -96,8 +96,8 @@ def test_the_task_and_the_labels_decide_the_defaults():
     assert [c.model.init for c in (embed, classify, few)] == ["svd", "glorot", "svd"]
     assert [c.model.class_steps for c in (embed, classify, few, apart)] == [0, 0, 10, 0]
     assert [c.model.class_groups for c in (classify, few, apart)] == [False, False, True]
-    assert [c.loss.teacher_weight for c in (embed, classify, few, apart)] == [0, 0, 3, 3]
-    assert [c.loss.context_weight for c in (embed, classify, few, apart)] == [1, 0.2, 1, 0.2]
+    assert [c.loss.teacher_weight for c in (embed, classify, few, apart)] == [0, 3, 3, 3]
+    assert [c.loss.context_weight for c in (embed, classify, few, apart)] == [1, 0.2, 1, 0]
     # What is not about neighbours is the same for few labels of either kind.
     few = resolve(CLASSIFY, replace(APART, agreement=1.0))
     assert apart.train == few.train
@@ -136,13 +136,14 @@ def test_where_links_say_nothing_classes_do_without_contexts_and_groups():
     lost = replace(APART, links_tell=False)
     told, untold = resolve(CLASSIFY, APART), resolve(CLASSIFY, lost)
     assert told.model.class_groups
-    assert told.loss.teacher_weight > 0 < told.loss.context_weight
+    assert told.loss.teacher_weight > 0
     assert not untold.model.class_groups
     assert untold.loss.teacher_weight == untold.loss.context_weight == 0
     assert any("links say nothing" in note for note in explain_resolved(CLASSIFY, lost))
     # Where one class is much larger, links without sense join equal labels all the same.
     unequal = resolve(CLASSIFY, replace(FEW, links_tell=False))
     assert unequal.model.class_steps == unequal.loss.teacher_weight == 0
+    assert unequal.loss.context_weight == 0 < resolve(CLASSIFY, FEW).loss.context_weight
     given = {"model.class_steps": 3, "model.class_groups": True}
     given |= {"task": "classify", "loss.context_weight": 1.0, "loss.teacher_weight": 3.0}
     asked = make_config(given)
@@ -161,9 +162,12 @@ def test_contexts_weigh_less_the_more_labels_there_are(labels: float, weight: fl
     assert resolve(make_config({}), facts).loss.context_weight == 1.0
 
 
-@pytest.mark.parametrize(("labels", "weight"), [(2, 3), (5, 3), (20, 1), (80, 0.25)])
-def test_groups_say_less_of_classes_the_more_labels_there_are(labels, weight):
-    facts = GraphFacts(5000, 9000, num_classes=2, has_few_labels=True, labels_per_class=labels)
+@pytest.mark.parametrize("has_few", [True, False])
+@pytest.mark.parametrize(
+    ("labels", "weight"), [(2, 3), (5, 3), (20, 1), (80, 0.25), (1000, 0.02), (1100, 0)]
+)
+def test_groups_say_less_of_classes_the_more_labels_there_are(has_few, labels, weight):
+    facts = GraphFacts(5000, 9000, num_classes=2, has_few_labels=has_few, labels_per_class=labels)
     assert resolve(CLASSIFY, facts).loss.teacher_weight == weight
 
 

@@ -49,6 +49,7 @@ _FEWEST_WORDS = 3.5
 _MEASURED_DROPOUT = 0.5
 # Labels a class that what nodes without labels teach is worth: groups, and contexts.
 _WORTH_LABELS = 20
+_LEAST_TEACHER = 0.02  # weight below which asking many fits of the groups is not worth the time
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,7 @@ _CLASSIFY = TaskDefaults(
     lr=0.02,
     epochs=150,
     context_weight=0.2,
+    teacher_weight=3.0,
     init="glorot",
 )
 # Where links are inputs, most columns matter to few nodes: dropping them hides what there is to
@@ -133,9 +135,8 @@ _FEW_LABELS = TaskDefaults(
     class_steps=10,
     teacher_weight=3.0,
 )
-# Where neighbours often differ, spreading scores and trusting contexts teaches what is wrong, and
-# what groups say of classes must not be kept small.
-_FEW_LABELS_NEIGHBORS_DIFFER = replace(_FEW_LABELS, context_weight=0.2, class_steps=0)
+# Where neighbours often differ, spreading scores teaches what is wrong.
+_FEW_LABELS_NEIGHBORS_DIFFER = replace(_FEW_LABELS, class_steps=0)
 
 
 def resolve(settings: RunConfig, facts: GraphFacts) -> ResolvedConfig:
@@ -170,8 +171,8 @@ def resolve(settings: RunConfig, facts: GraphFacts) -> ResolvedConfig:
     )
     _fill(
         values["loss"],
-        context_weight=_beside_labels(defaults.context_weight, settings, facts),
-        teacher_weight=_beside_labels(defaults.teacher_weight, settings, facts),
+        context_weight=_context_weight(defaults, settings, facts),
+        teacher_weight=_teacher_weight(defaults, settings, facts),
         context_table=_context_table(settings, facts, groups),
     )
     _fill(
@@ -332,6 +333,22 @@ def _fit_into_memory(train: TrainConfig, values: dict[str, Any], facts: GraphFac
     sizes = {size: needed(batch_size=size) for size in (chosen, *smaller)}
     enough = max(room, min(sizes.values()))
     values["train"]["batch_size"] = max(size for size, num in sizes.items() if num <= enough)
+
+
+def _context_weight(defaults: TaskDefaults, settings: RunConfig, facts: GraphFacts) -> float:
+    """Return what contexts weigh in the loss.
+
+    They make alike who is met on short walks. Where neighbours differ that is wrong for classes.
+    """
+    if settings.task == "classify" and not facts.neighbors_agree:
+        return 0.0
+    return _beside_labels(defaults.context_weight, settings, facts)
+
+
+def _teacher_weight(defaults: TaskDefaults, settings: RunConfig, facts: GraphFacts) -> float:
+    """Return what the groups' word weighs, or 0 where it would hardly be heard."""
+    weight = _beside_labels(defaults.teacher_weight, settings, facts)
+    return weight if weight >= _LEAST_TEACHER else 0.0
 
 
 def _beside_labels(most: float, settings: RunConfig, facts: GraphFacts) -> float:

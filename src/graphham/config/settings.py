@@ -133,9 +133,9 @@ class LossConfig(_Section):
     context_weight: float | None = Field(
         None,
         ge=0,
-        description="weight of the context losses; when absent 1, for classify at most 0.2 unless "
-        "labels are few and neighbours agree, the less the more labels a class there are, and 0 "
-        "where links say nothing of the classes",
+        description="weight of the context losses; when absent 1; for classify 0 where neighbours "
+        "often have other labels, else at most 0.2 unless labels are few, and the less the more "
+        "labels a class there are",
     )
     context_table: Literal["auto", "inductive", "factored", "full"] = Field(
         "auto",
@@ -169,7 +169,8 @@ class LossConfig(_Section):
         None,
         ge=0,
         description="asks nodes without a label to agree with what their groups say of the "
-        "classes; when absent 3 where labels are few, else 0",
+        "classes; when absent for classify at most 3, the less the more labels a class there are, "
+        "and 0 where links say nothing of the classes, else 0",
     )
 
 
