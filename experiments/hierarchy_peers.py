@@ -370,6 +370,9 @@ def system_python(package: str) -> str:
 def _umap_hdbscan(graph: Graph, groups: list[int], seed: int) -> Peer:
     """Lay our smoothed inputs out by UMAP and cluster the map by density, fine and coarse."""
     try:
+        with warnings.catch_warnings():
+        # It says that a part which needs TensorFlow is not there.
+        warnings.simplefilter("ignore", ImportWarning)
         umap: Any = importlib.import_module("umap")
     except ImportError as error:
         raise InputError(
