@@ -371,9 +371,9 @@ def _umap_hdbscan(graph: Graph, groups: list[int], seed: int) -> Peer:
     """Lay our smoothed inputs out by UMAP and cluster the map by density, fine and coarse."""
     try:
         with warnings.catch_warnings():
-        # It says that a part which needs TensorFlow is not there.
-        warnings.simplefilter("ignore", ImportWarning)
-        umap: Any = importlib.import_module("umap")
+            # It says that a part which needs TensorFlow is not there.
+            warnings.simplefilter("ignore", ImportWarning)
+            umap: Any = importlib.import_module("umap")
     except ImportError as error:
         raise InputError(
             "UMAP + HDBSCAN needs umap-learn, which is not installed; install graphham[peers]"
