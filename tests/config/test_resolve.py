@@ -162,6 +162,13 @@ def test_contexts_weigh_less_the_more_labels_there_are(labels: float, weight: fl
     assert resolve(make_config({}), facts).loss.context_weight == 1.0
 
 
+def test_groups_do_not_teach_a_network_that_knows_every_link():
+    facts = GraphFacts(500, 900, num_classes=2, neighbors_tell=True, labels_per_class=80.0)
+    assert resolve(CLASSIFY, facts).loss.teacher_weight == 0
+    few = replace(facts, has_few_labels=True)
+    assert resolve(CLASSIFY, few).loss.teacher_weight == 0.25
+
+
 @pytest.mark.parametrize("has_few", [True, False])
 @pytest.mark.parametrize(
     ("labels", "weight"), [(2, 3), (5, 3), (20, 1), (80, 0.25), (1000, 0.02), (1100, 0)]

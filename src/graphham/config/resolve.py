@@ -113,13 +113,15 @@ _CLASSIFY = TaskDefaults(
     init="glorot",
 )
 # Where links are inputs, most columns matter to few nodes: dropping them hides what there is to
-# learn, and decay has to keep so many weights small.
+# learn, and decay has to keep so many weights small. The network then knows more of the links than
+# groups could teach it.
 _LINKS_ARE_INPUTS = replace(
     _CLASSIFY,
     feature_dropout=RateBySize(0.5, 0.35, 0.1),
     edge_dropout=RateBySize(0.0, 0.0, 0.0),
     dropout=RateBySize(0.2, 0.1, 0.1),
     weight_decay=1e-3,
+    teacher_weight=0.0,
 )
 # Without features most of what can be known of a node is its neighbours' labels.
 _LINKS_ARE_ALL = replace(
