@@ -183,16 +183,19 @@ def _group_sentence(records: Mapping[str, Record]) -> list[str]:
 
 def _part_sentence(scores: Scores) -> list[str]:
     groups = next(iter(PARTS.values()))
-    found = [pair for (part, _), pair in part_tests(scores).items() if part == groups]
-    if not found:
-        return []
-    points = sorted(-100 * one.difference for one, _ in found)
-    sure = sum(p is not None and p < 0.05 and one.difference < 0 for one, p in found)
-    span = f"{points[0]:.1f} to {points[-1]:.1f}" if len(points) > 1 else f"{points[0]:.1f}"
-    return [
-        f"Without its groups it loses {span} points of accuracy with few labels, p < 0.05 after "
-        f"Holm in {sure} of {len(found)} cases."
-    ]
+    found = {case: pair for (part, case), pair in part_tests(scores).items() if part == groups}
+    told = []
+    for words, few in (("with few labels", True), ("with four fifths of them", False)):
+        kind = [pair for case, pair in found.items() if case[1].startswith("few") == few]
+        if kind:
+            points = sorted(100 * one.difference for one, _ in kind)
+            span = " to ".join(dict.fromkeys(f"{p:+.1f}" for p in (points[0], points[-1])))
+            sure = sum(p is not None and p < 0.05 and one.difference < 0 for one, p in kind)
+            told.append(
+                f"{span} points {words}, a loss with p < 0.05 after Holm in {sure} of {len(kind)} "
+                f"{'case' if len(kind) == 1 else 'cases'}"
+            )
+    return [f"Without its groups its accuracy changes by {'; '.join(told)}."] if told else []
 
 
 def unseen_section(unseen: Unseen) -> str:

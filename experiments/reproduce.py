@@ -24,6 +24,7 @@ from experiments.studies import Study, load_study, study_names, study_variants
 from experiments.versions import table_version
 from graphham.errors import InputError
 from graphham.evaluate.cells import Cell, CellStore, Record
+from graphham.evaluate.learned_links import CLUES
 from graphham.evaluate.reporting import select
 from graphham.evaluate.running import Outcome, run_cells
 from graphham.methods.registry import method_class
@@ -61,7 +62,7 @@ def reproduce(
             present one are taken as they are.
     """
     wanted = study_names() if "all" in names else list(dict.fromkeys(names))
-    _check_methods(methods, wanted)
+    check_methods(methods, wanted)
     studies: list[Study] = []
     refusal: InputError | None = None
     for name in wanted:
@@ -168,10 +169,10 @@ def draw_study(study: Study, records: list[Record], store: CellStore) -> list[Pa
     return paths
 
 
-def _check_methods(methods: Sequence[str] | None, studies: Sequence[str]) -> None:
+def check_methods(methods: Sequence[str] | None, studies: Sequence[str]) -> None:
     """Refuse unknown names before any work."""
     varied = [study_variants(study) for study in studies if study in study_names()]
-    known = {*PEERS, *(name for variants in varied for name in variants)}
+    known = {CLUES, *PEERS, *(name for variants in varied for name in variants)}
     for name in methods or ():
         if name not in known:
             method_class(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from experiments.paper_page import paper_text
 from experiments.planted_cases import CASES
 from experiments.stale import counts, stale_parts
 from experiments.stored import read_stored
-from experiments.unseen import read_unseen, seen
+from experiments.unseen import Unseen, read_unseen, seen
 from graphham.errors import InputError
 from graphham.evaluate.cells import Record
 from graphham.evaluate.tables import Column, Table
@@ -80,7 +80,7 @@ def results_text(root: str | Path, path: str | Path = "RESULTS.md") -> str:
     """
     root = Path(root)
     few = read_cells(root / "few_labels.jsonl").values()
-    scores, unseen = read_scores(seen(few)), read_unseen([*few, *more_draws(root, few)])
+    scores, unseen = read_scores(seen(few)), stored_unseen(root)
     sections: list[tuple[str, Callable[[], str]]] = [
         ("On graphs nobody tuned it on", lambda: unseen_section(unseen)),
         ("Is it accurate?", lambda: accuracy(scores)),
@@ -100,17 +100,20 @@ def results_text(root: str | Path, path: str | Path = "RESULTS.md") -> str:
     return "\n".join(part.rstrip() + "\n" for part in [*head, *made] if part)
 
 
-def more_draws(root: Path, few: Iterable[Record]) -> list[Record]:
-    """Return the cells of the paper's tables that are further draws of the same methods.
+def stored_unseen(root: Path) -> Unseen:
+    """Return all single models side by side on graphs nobody tuned ours on.
 
-    Their protocols and splits are those of ``few_labels``; cells without a version are too old.
+    Cells of the paper's tables are further draws of the same methods: their protocols and splits
+    are those of ``few_labels``. Cells without a version are too old.
     """
+    few = read_cells(root / "few_labels.jsonl").values()
     names = {record["cell"]["method"] for record in few}
-    return [
+    more = [
         record
         for record in read_stored(root).values()
         if record["cell"]["method"] in names and record.get("versions", {}).get("code")
     ]
+    return read_unseen([*few, *more])
 
 
 def _head(root: Path, path: str | Path, has_tables: bool) -> str:

@@ -22,12 +22,10 @@ def build(text: str) -> str:
 
 def section() -> list[str]:
     """Return the lines of the results section."""
-    from experiments.cell_file import read_cells
     from experiments.first_screen import rank_sentences
-    from experiments.results_page import headline
-    from experiments.unseen import read_unseen
+    from experiments.results_page import headline, stored_unseen
 
-    unseen = read_unseen(read_cells(RESULTS / "few_labels.jsonl").values())
+    unseen = stored_unseen(RESULTS)
     rows = [
         [row["case"], f"{row['ours']:.3f}", f"{row['theirs']:.3f} ({row['best']})"]
         for row in headline(RESULTS)

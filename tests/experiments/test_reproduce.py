@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments.reproduce import reproduce
+from experiments.reproduce import check_methods, reproduce
+from experiments.studies import load_study, study_names
 from graphham.errors import InputError
 from graphham.evaluate.reporting import group_records
 from graphham.system.console import Screen
@@ -27,6 +28,13 @@ def test_reproduce_runs_writes_and_resumes(
     assert (tmp_path / "tables" / "table1.csv").read_text().splitlines()[1].startswith("cora,2708")
     with pytest.raises(InputError, match="graphsage"):
         reproduce(["table2"], tmp_path, screen, methods=["graphsaeg"])
+
+
+@pytest.mark.parametrize("study", study_names())
+def test_what_is_asked_for_by_name_has_cells(study: str, tmp_path: Path) -> None:
+    """Each name among the cells of a study can be asked for: stale pages tell people to."""
+    for name in {cell.method for cell in load_study(study).cells if cell.kind != "facts"}:
+        check_methods([name], [study])
 
 
 def test_table2_on_cora_quickly(tmp_path: Path) -> None:
