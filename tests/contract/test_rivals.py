@@ -7,6 +7,7 @@ papers have it on these splits.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,7 @@ from graphham.graph.graph import Graph
 from graphham.methods.registry import make_method, method_class
 
 _SEEDS = 3
-# Short of the paper by 0.01 or more: GAT on Citeseer has 0.713 here (others who repeated it have
-# 0.708), on Pubmed 0.780 with the one seed that was measured.
-_SLACK = {("gat", "citeseer"): 0.02, ("gat", "pubmed"): 0.015}
+_SLACK = 0.01
 _PUBLISHED = {
     ("gcn", "cora"): 0.815,
     ("gcn", "citeseer"): 0.703,
@@ -33,8 +32,14 @@ _PUBLISHED = {
     ("appnp", "citeseer"): 0.718,
     ("appnp", "pubmed"): 0.797,
 }
-# What the paper sets otherwise on this graph.
-_OWN = {("gat", "pubmed"): {"out_heads": 8, "lr": 0.01, "weight_decay": 1e-3}}
+# What the paper sets otherwise on this graph; "none" reads rows that sum to one, as its authors
+# scaled them. Ten seeds have 0.709 on Citeseer then and 0.700 with rows of unit length, which are
+# what the tables use: with few labels, or many, they do as well or better (others who repeated the
+# paper have 0.708).
+_OWN = {
+    ("gat", "pubmed"): {"out_heads": 8, "lr": 0.01, "weight_decay": 1e-3},
+    ("gat", "citeseer"): {"scaling": "none"},
+}
 
 
 @cache
@@ -58,18 +63,20 @@ def accuracy(name: str, graph: Graph, seed: int, **settings: Any) -> float:
 def mean_accuracy(name: str, graph: str, folder: Path) -> float:
     settings = {**method_class(name).published, **_OWN.get((name, graph), {})}
     whole = public_graph(graph, folder)
+    if settings.get("scaling") == "none":
+        sums = np.maximum(np.asarray(whole.features.sum(1)), 1e-12)
+        whole = replace(whole, features=whole.features.multiply(1 / sums).tocsr())
     return float(np.mean([accuracy(name, whole, seed, **settings) for seed in range(_SEEDS)]))
 
 
 def test_gcn_has_its_published_accuracy_on_cora(shared_data: Path) -> None:
-    assert mean_accuracy("gcn", "cora", shared_data) >= _PUBLISHED["gcn", "cora"] - 0.01
+    assert mean_accuracy("gcn", "cora", shared_data) >= _PUBLISHED["gcn", "cora"] - _SLACK
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "graph"), _PUBLISHED)
 def test_rivals_have_their_published_accuracy(name: str, graph: str, shared_data: Path) -> None:
-    slack = _SLACK.get((name, graph), 0.01)
-    assert mean_accuracy(name, graph, shared_data) >= _PUBLISHED[name, graph] - slack
+    assert mean_accuracy(name, graph, shared_data) >= _PUBLISHED[name, graph] - _SLACK
 
 
 @pytest.mark.parametrize("name", ["gat", "graphsage"])
