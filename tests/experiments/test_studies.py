@@ -52,7 +52,7 @@ def test_choices_narrow_a_study() -> None:
     with pytest.raises(InputError, match="table9"):
         load_study("table9")
     grid = load_study("figure5").cells
-    assert {"groups": [12, 5]} in [dict(c.settings) for c in grid]
+    assert {"groups": [8, 5]} in [dict(c.settings) for c in grid]
 
 
 def test_the_paper_preset_has_blocks_of_its_own() -> None:
@@ -94,10 +94,10 @@ def test_variants_are_methods_with_settings_of_their_own() -> None:
     varied = study_variants("presets")
     assert {cell.method for cell in cells} == set(varied)
     assert all(dict(cell.settings) == varied[cell.method] for cell in cells)
-    links = [c for c in cells if (c.protocol, c.method) == ("links", "minus-reg")]
+    links = [c for c in cells if (c.protocol, c.method) == ("links", "minus-lambda")]
     assert [c.seed for c in links] == [0, 1, 2, 3]
-    folds = [c for c in cells if (c.protocol, c.method) == ("classify", "minus-reg")]
+    folds = [c for c in cells if (c.protocol, c.method) == ("classify", "minus-lambda")]
     assert [c.fold for c in folds] == [0, 1, 2, 3, 4]
     few = load_study("presets", methods=["paper"]).cells
     assert {c.method for c in few} == {"paper"}
-    assert {c.method for c in load_study("presets", quick=True).cells} == {"default", "minus-reg"}
+    assert {c.method for c in load_study("presets", quick=True).cells} == {"default", "minus-lambda"}
