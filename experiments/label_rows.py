@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,8 @@ OURS = "graphham"
 FEWEST = 3  # draws below which a case is not shown
 SURE = 10  # draws from which on a p-value is shown
 Condition = tuple[str, str]  # graph, protocol
+# Behind the name of a rival that is told how frequent classes are.
+WEIGHED = ", classes weighed"
 # What our method is without a part of it, by method and settings.
 PARTS = {
     ("graphham", '{"groups": [1, 1], "settings": {"loss.teacher_weight": 0}}'): "groups",
@@ -84,7 +87,7 @@ def read_scores(records: Iterable[Record]) -> Scores:
     return Scores(methods, parts, means)
 
 
-def _row_name(cell: Mapping[str, object]) -> str | None:
+def _row_name(cell: Mapping[str, Any]) -> str | None:
     """Return what a method with its settings is called; ``None`` for settings of an experiment."""
     name = str(cell["method"])
     try:
@@ -93,6 +96,8 @@ def _row_name(cell: Mapping[str, object]) -> str | None:
         return None
     if cell["budget"] != 1:
         return f"{name}, tuned"
-    if not cell["settings"]:
-        return None if name.startswith("graphham-") else name
-    return f"{name}, as published" if cell["settings"] == published else None
+    settings = dict(cell["settings"])
+    told = WEIGHED if settings.pop("weigh_classes", False) else ""
+    if not settings:
+        return None if name.startswith("graphham-") else name + told
+    return f"{name}, as published{told}" if settings == published else None

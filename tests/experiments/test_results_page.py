@@ -41,6 +41,28 @@ def few_cells(root: Path, draws: int = 10) -> None:
     (root / "few_labels.jsonl").write_text("".join(lines))
 
 
+def test_rivals_told_of_the_classes_stand_beside_themselves(tmp_path: Path) -> None:
+    few_cells(tmp_path)
+    plain = next(
+        line for line in results_text(tmp_path).splitlines() if line.startswith("| Cora, 5")
+    )
+    with (tmp_path / "few_labels.jsonl").open("a", encoding="utf-8") as file:
+        for draw in range(10):
+            cell = Cell(
+                "classify", "cora", "few5", "gcn", seed=draw, settings={"weigh_classes": True}
+            )
+            record = {"cell": cell.to_dict(), "status": "done", "metrics": {"accuracy": 0.735}}
+            record |= {"cost": {"cpu_seconds": 2.0}, "versions": {"commit": "abc"}}
+            file.write(json.dumps(record) + "\n")
+    text = results_text(tmp_path)
+    told = next(line for line in text.splitlines() if line.startswith("| Cora, 5"))
+    assert "told by validation labels how frequent classes are" in text
+    # The same columns; what was the highest mean no longer is.
+    assert told.count("|") == plain.count("|")
+    assert " / **0.735(0)** |" in told
+    assert plain.count("**") == told.count("**") == 2
+
+
 def hierarchy_cells(root: Path) -> None:
     lines = []
     for cell in hierarchy_study.study_cells(["cora"], ["graphham", "paris"]):

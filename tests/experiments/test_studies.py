@@ -100,4 +100,7 @@ def test_variants_are_methods_with_settings_of_their_own() -> None:
     assert [c.fold for c in folds] == [0, 1, 2, 3, 4]
     few = load_study("presets", methods=["paper"]).cells
     assert {c.method for c in few} == {"paper"}
-    assert {c.method for c in load_study("presets", quick=True).cells} == {"default", "minus-lambda"}
+    assert {c.method for c in load_study("presets", quick=True).cells} == {
+        "default",
+        "minus-lambda",
+    }

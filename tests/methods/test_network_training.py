@@ -14,6 +14,7 @@ from graphham.methods.sage import SageNet
 from graphham.methods.scaled_features import fit_features
 from graphham.sampling.keys import derive_key, numpy_generator, torch_generator
 from graphham.sampling.walks import walk_contexts
+from graphham.training.class_shares import class_weights
 from graphham.training.supervision import Truth
 
 
@@ -74,6 +75,31 @@ def fresh_steps(graph: Graph, truth: Truth | None = None, **settings: object) ->
     net.reset_parameters(torch_generator(3))
     schedule = Schedule(**{"feature_dropout": 0.0, "batch": "full", **settings})
     return _Steps(net, graph, inputs, schedule, 0, truth)
+
+
+def test_labels_can_count_by_how_frequent_validation_says_their_classes_are() -> None:
+    graph = planted_hierarchy((2, 3), num_nodes=240, seed=3).graph
+    assert graph.labels is not None
+    assert graph.labels.codes is not None
+    codes = torch.from_numpy(graph.labels.codes.astype("int64"))
+    rows = [torch.nonzero(codes == c)[:, 0] for c in range(6)]
+    training = torch.zeros(240, dtype=torch.bool)
+    training[torch.cat([found[:3] for found in rows])] = True
+    # Of the first class most are kept, of the others few.
+    held = torch.cat([rows[0][3:], *(found[3:8] for found in rows[1:])])
+    truth = Truth(codes, training, held)
+    weights = class_weights(truth, 6)
+    assert weights is not None
+    losses = []
+    for weigh in (False, True):
+        steps = fresh_steps(graph, truth, weigh_classes=weigh)
+        losses.append(float(next(steps.losses(1)).detach()))
+    logits = steps.net.classify(encode_all(steps.net, graph, steps.inputs), None)[training]
+    each = -logits.double().log_softmax(1)[torch.arange(18), codes[training]].detach().numpy()
+    one = weights[codes[training].numpy()]
+    assert losses[0] == pytest.approx(each.mean(), rel=1e-5)
+    assert losses[1] == pytest.approx((one * each).sum() / one.sum(), rel=1e-5)
+    assert abs(losses[0] - losses[1]) > 1e-3
 
 
 def test_the_walk_loss_is_the_mean_over_pairs_met_on_walks() -> None:

@@ -75,6 +75,8 @@ class NetworkMethod(Method):
         negatives: Random nodes per set of anchors (without labels).
         negative_weight: Weight of a pair's negatives, all together (without labels).
         scale: Multiplies cosines in the unsupervised loss.
+        weigh_classes: Count each label by how frequent validation labels say its class is, as
+            GraphHAM's teacher does.
     """
 
     tasks: ClassVar[frozenset[str]] = frozenset({"classify", "links"})
@@ -95,6 +97,7 @@ class NetworkMethod(Method):
     negatives: int | None = None
     negative_weight: float | None = None
     scale: float | None = None
+    weigh_classes: bool = False
 
     # Settings that go into the schedule; dropout belongs to the network.
     _scheduled: ClassVar[tuple[str, ...]] = (
@@ -111,6 +114,7 @@ class NetworkMethod(Method):
         "negatives",
         "negative_weight",
         "scale",
+        "weigh_classes",
     )
 
     def _defaults(self, task: str, num_nodes: int) -> dict[str, Any]:
@@ -242,6 +246,8 @@ class WholeGraphMethod(NetworkMethod):
         patience: Epochs without a better validation score before stopping.
         memory_gib: Refuse to train where the estimate is above this; above the machine's free
             memory when not given.
+        weigh_classes: Count each label by how frequent validation labels say its class is, as
+            GraphHAM's teacher does.
     """
 
     tasks: ClassVar[frozenset[str]] = frozenset({"classify"})

@@ -26,6 +26,7 @@ from graphham.sampling.keys import derive_key, numpy_generator, torch_generator
 from graphham.sampling.sampler import NeighborSampler
 from graphham.sampling.walks import walk_contexts
 from graphham.system.memory_limit import available_memory
+from graphham.training.class_shares import class_weights
 from graphham.training.epochs import EpochLoop, Score
 from graphham.training.last_good import check_step
 from graphham.training.optimizer import Adam
@@ -65,6 +66,7 @@ class Schedule:
         scale: Multiplies the cosines of pairs before the logistic loss.
         memory_gib: ``auto`` trains on the full graph while the estimate stays below this; below
             what is free when ``None``.
+        weigh_classes: Count each label by how frequent its class is (``class_weights``).
     """
 
     epochs: int = 200
@@ -85,6 +87,7 @@ class Schedule:
     negative_weight: float = 1.0
     scale: float = 5.0
     memory_gib: float | None = None
+    weigh_classes: bool = False
 
 
 @dataclass
@@ -309,7 +312,12 @@ class _Steps:
         vectors = self._encode(targets, key)
         generator = torch_generator(derive_key(key, "classifier"))
         wanted = self.truth.targets[torch.from_numpy(targets)]
-        return class_loss(self.net.classify(vectors, generator), wanted)
+        logits = self.net.classify(vectors, generator)
+        if self.schedule.weigh_classes:
+            weights = class_weights(self.truth, logits.shape[1])
+            if weights is not None:
+                return F.cross_entropy(logits, wanted, torch.from_numpy(weights).to(logits))
+        return class_loss(logits, wanted)
 
     def _walk_loss(self, anchors: Rows, key: Any) -> Tensor:
         """Return the mean of -log s(z_u z_v) - Q E_n log s(-z_u z_n) over pairs met on walks."""
