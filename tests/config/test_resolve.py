@@ -64,6 +64,7 @@ def test_what_is_given_stays(facts):
         "model.class_groups": False,
         "loss.context_weight": 0.0,
         "loss.teacher_weight": 0.0,
+        "loss.doubt_teacher": False,
         "train.epochs": 7,
         "train.settle": 0.0,
         "train.epoch_steps": 0,
@@ -130,6 +131,27 @@ def test_structural_features_are_dropped_by_size_alone():
     facts = GraphFacts(2708, 10556, num_classes=7)
     assert resolve(make_config({}), facts).train.feature_dropout == 0.8
     assert resolve(CLASSIFY, facts).train.feature_dropout == 0.7
+
+
+def test_with_few_labels_the_teacher_is_doubted_where_that_is_quick_and_nobody_said_otherwise():
+    def doubted(facts, **given):
+        return resolve(make_config({"task": "classify", **given}), facts).loss.doubt_teacher
+
+    assert doubted(FEW)
+    assert doubted(APART)
+    assert not doubted(CORA)
+    assert not doubted(replace(FEW, is_multi=True))
+    assert not doubted(replace(FEW, links_tell=False))
+    assert not doubted(FEW, **{"train.batch": "sampled"})
+    assert not doubted(FEW, **{"train.shards": 2})
+    assert not doubted(FEW, **{"loss.teacher_weight": 3.0})
+    assert not doubted(FEW, **{"loss.context_weight": 1.0})
+    assert not doubted(FEW, preset="paper")
+    assert doubted(FEW, **{"loss.teacher_weight": 3.0, "loss.doubt_teacher": True})
+    assert not doubted(FEW, **{"loss.doubt_teacher": False})
+    assert not resolve(make_config({}), FEW).loss.doubt_teacher
+    with pytest.raises(InputError, match=r"loss\.doubt_teacher needs train\.shards = 1"):
+        doubted(FEW, **{"loss.doubt_teacher": True, "train.shards": 2})
 
 
 def test_where_links_say_nothing_classes_do_without_contexts_and_groups():

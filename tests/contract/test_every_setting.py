@@ -141,6 +141,10 @@ CHANGES = [
     ({"loss.scope": "exact"}, {}),
     ({"loss.class_weight": 0.1}, CLASSIFY),
     ({"loss.teacher_weight": 1.0}, CLASSIFY),
+    (
+        {"loss.doubt_teacher": True},
+        {**CLASSIFY, "loss.context_weight": 1e5, "loss.teacher_weight": 0.0},
+    ),
     ({"inputs.scaling": "row"}, {}),
     ({"inputs.group_dim": 5}, {}),
     ({"inputs.structural_dim": 8}, {}),

@@ -13,6 +13,7 @@ from graphham.config.settings import make_config
 from graphham.errors import InputError
 from graphham.graph.graph import Labels, build_graph
 from graphham.graph.store import open_store, write_store
+from graphham.methods import fitting
 from graphham.methods.fitting import fit_graph, fit_to_run, make_model, prepare
 from graphham.training.epochs import Silent
 from graphham.training.plan import plan_fit
@@ -149,6 +150,42 @@ def test_a_run_is_resumed_on_its_own_graph_only(tmp_path):
         fit_to_run(GRAPH, small_config(), tmp_path / "run")
     replaced = fit_to_run(GRAPH, small_config({"seed": 5}), tmp_path / "run", overwrite=True)
     assert replaced.config["seed"] == 5
+
+
+def test_a_teacher_that_is_wrong_is_left_out(monkeypatch):
+    rows = np.arange(0, GRAPH.num_nodes, 8)
+    kept = np.setdiff1d(np.arange(0, GRAPH.num_nodes, 3), rows)
+    asked = {"task": "classify", "train.epochs": 60, "train.lr": 0.05, "train.evaluate_every": 1}
+
+    def wrong(fits, truth, num_classes, weights):
+        """The class after the true one."""
+        return torch.eye(num_classes)[(truth.targets + 1) % num_classes]
+
+    def fitted(**settings):
+        config = small_config({**asked, **settings})
+        return fit_graph(GRAPH, config, train_rows=rows, validation_rows=kept)
+
+    monkeypatch.setattr(fitting, "teach", wrong)
+    doubted, taught = fitted(), fitted(**{"loss.doubt_teacher": False})
+    untaught = fitted(**{"loss.teacher_weight": 0.0, "loss.context_weight": 0.2})
+    assert doubted.config.loss.teacher_weight == 0
+    assert doubted.config.loss.context_weight == 0.2
+    np.testing.assert_array_equal(doubted.result.embedding, untaught.result.embedding)
+    assert any("groups did not teach" in note for note in doubted.summary["notes"])
+    best = [max(r["validation"] for r in fit.history) for fit in (taught, untaught)]
+    assert best[1] > best[0] + 0.2
+
+
+def test_a_teacher_that_is_right_stays():
+    rows = np.arange(0, GRAPH.num_nodes, 8)
+    settings = {"task": "classify", "train.epochs": 20, "train.evaluate_every": 1}
+    fits = [
+        fit_graph(GRAPH, small_config(settings, {"loss.doubt_teacher": doubts}), train_rows=rows)
+        for doubts in (True, False)
+    ]
+    assert all(fit.config.loss.teacher_weight == 3.0 for fit in fits)
+    np.testing.assert_array_equal(fits[0].result.embedding, fits[1].result.embedding)
+    assert not any("did not teach" in note for note in fits[0].summary["notes"])
 
 
 def test_the_config_of_a_run_repeats_it(tmp_path):

@@ -77,6 +77,12 @@ CASES = {
         "loss.teacher_weight": 1.0,
         "model.class_steps": 3,
     },
+    "doubted teacher": {
+        "task": "classify",
+        "train.evaluate_every": 1,
+        "loss.context_weight": 1e5,
+        "loss.doubt_teacher": True,
+    },
     "groups of the layers": {"model.membership_input": "state"},
     "dirichlet": {"model.dirichlet": True, "model.membership_input": "state"},
     "paper": {"preset": "paper", "loss.walks": 2},

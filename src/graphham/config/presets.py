@@ -28,6 +28,7 @@ _PAPER: dict[str, Any] = {
         "context": "skipgram",
         "context_weight": 1.0,
         "teacher_weight": 0.0,
+        "doubt_teacher": False,
         "walks": 50,
         "must_link_weight": 1.0,
         "cannot_link_weight": 0.1,

@@ -7,6 +7,7 @@ what ``config.toml`` of a run holds, and resolving that again leaves it as it is
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -49,6 +50,7 @@ _FEWEST_WORDS = 3.5
 _MEASURED_DROPOUT = 0.5
 # Labels a class that what nodes without labels teach is worth: groups, and contexts.
 _WORTH_LABELS = 20
+CLASSIFY_CONTEXTS = 0.2  # what contexts weigh at most with many labels
 _LEAST_TEACHER = 0.02  # weight below which asking many fits of the groups is not worth the time
 
 
@@ -108,7 +110,7 @@ _CLASSIFY = TaskDefaults(
     weight_decay=5e-4,
     lr=0.02,
     epochs=150,
-    context_weight=0.2,
+    context_weight=CLASSIFY_CONTEXTS,
     teacher_weight=3.0,
     init="glorot",
 )
@@ -155,6 +157,8 @@ def resolve(settings: RunConfig, facts: GraphFacts) -> ResolvedConfig:
         raise InputError("--task classify needs labels; give --labels FILE:column")
     groups = settings.groups or default_groups(settings, facts)
     _check(settings, facts, groups)
+    if settings.loss.doubt_teacher and settings.train.shards > 1:
+        raise InputError("loss.doubt_teacher needs train.shards = 1; leave it out")
     defaults = task_defaults(settings, facts)
     n, train, rows = facts.num_nodes, settings.train, _has_link_rows(settings, facts)
     is_open = train.epochs is None and settings.preset != "paper"
@@ -176,6 +180,7 @@ def resolve(settings: RunConfig, facts: GraphFacts) -> ResolvedConfig:
         context_weight=_context_weight(defaults, settings, facts),
         teacher_weight=_teacher_weight(defaults, settings, facts),
         context_table=_context_table(settings, facts, groups),
+        doubt_teacher=False,
     )
     _fill(
         values["train"],
@@ -196,6 +201,9 @@ def resolve(settings: RunConfig, facts: GraphFacts) -> ResolvedConfig:
         cut = int(values["train"]["epoch_steps"])
         steps = _LARGE_STEPS if is_large else _SAMPLED_STEPS
         values["train"]["epochs"] = _sampled_epochs(steps, each, cut, defaults.epochs)
+    if settings.loss.doubt_teacher is None:
+        # Known only now that the batch is.
+        values["loss"]["doubt_teacher"] = _doubts_teacher(settings, facts, values)
     return ResolvedConfig.model_validate(values)
 
 
@@ -351,6 +359,20 @@ def _teacher_weight(defaults: TaskDefaults, settings: RunConfig, facts: GraphFac
     """Return what the groups' word weighs, or 0 where it would hardly be heard."""
     weight = _beside_labels(defaults.teacher_weight, settings, facts)
     return weight if weight >= _LEAST_TEACHER else 0.0
+
+
+def _doubts_teacher(settings: RunConfig, facts: GraphFacts, values: Mapping[str, Any]) -> bool:
+    """Return whether a second network is trained without what the groups teach.
+
+    Groups and contexts tell nodes without a label that members of a group, and nodes met on short
+    walks, are of one class. With few labels that is most of what is learned, and where groups do
+    not follow the classes it is wrong. A handful of training labels cannot say which it is, the
+    validation labels can. Only a fit with the whole graph in every step is quick enough for that.
+    """
+    given = (settings.loss.context_weight, settings.loss.teacher_weight)
+    is_quick = values["train"]["batch"] == "full" and values["train"]["shards"] == 1
+    is_taught = facts.has_few_labels and bool(values["loss"]["teacher_weight"])
+    return is_taught and not facts.is_multi and given == (None, None) and is_quick
 
 
 def _beside_labels(most: float, settings: RunConfig, facts: GraphFacts) -> float:

@@ -29,6 +29,7 @@ _MOST_ALIKE = 50_000
 _BEFORE: dict[str, dict[str, Any]] = {
     "inputs": {"link_rows": False},
     "model": {"class_groups": True},
+    "loss": {"doubt_teacher": False},
     "train": {"settle": 0.0, "epoch_steps": 0},
 }
 
@@ -112,6 +113,7 @@ class ResolvedLoss(LossConfig):
     context_weight: float
     context_table: Literal["inductive", "factored", "full"]
     teacher_weight: float
+    doubt_teacher: bool
 
 
 class ResolvedTrain(TrainConfig):

@@ -172,6 +172,13 @@ class LossConfig(_Section):
         "classes; when absent for classify at most 3, the less the more labels a class there are, "
         "and 0 where links say nothing of the classes, else 0",
     )
+    doubt_teacher: bool | None = Field(
+        None,
+        description="trains a second network that groups do not teach and contexts hardly, and "
+        "keeps it if it predicts the validation labels better by more than their standard error; "
+        "when absent for classify with few labels, one a node, if both weights are absent and "
+        "every step sees the whole graph",
+    )
 
 
 class TrainConfig(_Section):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from graphham.config.resolve import CLASSIFY_CONTEXTS
 from graphham.config.resolved import ResolvedConfig
 from graphham.config.settings import RunConfig
 from graphham.errors import InputError
@@ -56,6 +57,10 @@ from graphham.training.validation import LabelValidator, LinkValidator, Validato
 if TYPE_CHECKING:
     from graphham.results.run_folder import Run
 
+_UNTAUGHT = (
+    "groups did not teach classes, and contexts weigh less: {:.3f} of the validation labels are "
+    "predicted so, {:.3f} otherwise"
+)
 # Nodes from which the start of the groups is read when a sampled fit cannot look at all of them.
 _SPREAD_NODES = 4096
 
@@ -178,18 +183,19 @@ def fit_graph(
         work, validator, truth = _held_out(graph, config, train_rows, validation_rows)
         prepared = prepare(work, config, ranks, plan.search)
         inputs = prepared.inputs
-        model, tables = make_model(work, config, prepared, plan.table, ranks)
-        trainer = Trainer(
-            model, work, inputs, config, tables, truth, validator, run, listener, ranks
-        )
-        if truth is not None and prepared.groups is not None and config.loss.teacher_weight:
-            assert graph.labels is not None
-            classes = len(graph.labels.classes)
-            weights = class_weights(truth, classes)
-            said = teach(prepared.groups.committee(config), truth, classes, weights)
-            trainer.learn_from(torch.from_numpy(ranks.share_array(said.numpy())))
         trained = time.perf_counter()
+        task = _Task(work, plan, prepared, truth, validator, ranks)
+        trainer = task.trainer(config, run, listener)
         status = trainer.fit(resume)
+        extra = []
+        if config.loss.doubt_teacher and truth and validator and status == "complete":
+            hear.on_note("training a second network that groups do not teach, to compare")
+            other = task.trainer(without_teacher(config), None, None)
+            status = other.fit()
+            if status == "complete" and _is_better(other, trainer):
+                extra.append(_UNTAUGHT.format(other.best_validation, trainer.best_validation))
+                trainer, config = other, other.config
+        model = trainer.model
         trained = time.perf_counter() - trained
         encoder = _reader(graph, config, model, prepared)
         if work is not graph:
@@ -197,7 +203,7 @@ def fit_graph(
             inputs = encoder.inputs_of(graph, graph.ids)
         result = encoder.read(graph, inputs, ranks, is_fitted_to=True)
         result = result.refuse_not_finite(trainer.rates()).validate()
-    notes = _result_notes(result, config, graph)
+    notes = [*_result_notes(result, config, graph), *extra]
     if plan.search.found is False:
         notes.append(plan.search.sentence())
     for note in notes:
@@ -218,6 +224,83 @@ def fit_graph(
         "versions": library_versions(),
     }
     return Fitted(result, config, encoder, inputs, graph, trainer.history, summary, status)
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """What a network is trained for; more than one may be.
+
+    Args:
+        graph: The graph that is trained on.
+        plan: What was settled before.
+        prepared: Inputs and groups.
+        truth: Labels, with ``task = "classify"``.
+        validator: What scores the network.
+        ranks: The processes that train together.
+    """
+
+    graph: Graph
+    plan: Plan
+    prepared: Prepared
+    truth: Truth | None
+    validator: Validator | None
+    ranks: Ranks
+
+    def trainer(
+        self, config: ResolvedConfig, run: RunWriter | None, listener: Listener | None
+    ) -> Trainer:
+        """Return the training of a new network, with the groups as teacher where they teach."""
+        graph, truth, groups = self.graph, self.truth, self.prepared.groups
+        model, tables = make_model(graph, config, self.prepared, self.plan.table, self.ranks)
+        trainer = Trainer(
+            model,
+            graph,
+            self.prepared.inputs,
+            config,
+            tables,
+            truth,
+            self.validator,
+            run,
+            listener,
+            self.ranks,
+        )
+        if truth is not None and groups is not None and config.loss.teacher_weight:
+            assert graph.labels is not None
+            classes = len(graph.labels.classes)
+            weights = class_weights(truth, classes)
+            said = teach(groups.committee(config), truth, classes, weights)
+            trainer.learn_from(torch.from_numpy(self.ranks.share_array(said.numpy())))
+        return trainer
+
+
+def without_teacher(config: ResolvedConfig) -> ResolvedConfig:
+    """Return settings with which groups teach nothing, and contexts weigh as with many labels."""
+    weight = min(config.loss.context_weight, CLASSIFY_CONTEXTS)
+    loss = config.loss.model_copy(update={"context_weight": weight, "teacher_weight": 0.0})
+    return config.model_copy(update={"loss": loss})
+
+
+def _is_better(other: Trainer, trainer: Trainer) -> bool:
+    """Whether another network predicts the validation labels better, by more than luck may do.
+
+    That is a standard error of the difference; otherwise groups and contexts, which know more than
+    two hundred labels do, are the better bet.
+    """
+    gain = (_hits(other) - _hits(trainer)).double()
+    return bool(gain.mean() > gain.std(correction=0) / len(gain) ** 0.5)
+
+
+def _hits(trainer: Trainer) -> torch.Tensor:
+    """Return ``(validation labels,)`` which of them the network predicts."""
+    validator, truth = trainer.validator, trainer.truth
+    assert isinstance(validator, LabelValidator)
+    assert truth is not None
+    validator.score(trainer.model, trainer.whole())
+    assert validator.logits is not None
+    logits, targets = validator.logits[truth.validation], truth.targets[truth.validation]
+    if truth.is_multi:
+        return ((logits > 0) == (targets > 0)).float().mean(1)
+    return (logits.argmax(1) == targets).float()
 
 
 def _result_notes(result: FitResult, config: ResolvedConfig, graph: Graph) -> list[str]:
