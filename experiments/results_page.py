@@ -171,7 +171,7 @@ def accuracy(scores: Scores) -> str:
             "ours reads from them (setting `weigh_classes`)."
         )
     table = Table("", (Column("case", "case"), *(Column(m, m) for m in columns)), tuple(rows))
-    return f"{note}\n\n{table.markdown()}\n{_ceilings(conditions)}"
+    return f"{note}\n\n{table.markdown()}{_ceilings(conditions)}"
 
 
 def _ceilings(conditions: Sequence[Condition]) -> str:
@@ -362,21 +362,20 @@ def cost(root: Path) -> str:
             "(`python -m experiments.size_study`):\n"
         )
         quality, phases = size_study.tables(records, size_study.study_cells())
-        made += [quality.markdown(), _turned(phases).markdown()]
+        made += [quality.markdown(), f"{_told(phases)}\n"]
     return "\n".join(made)
 
 
-def _turned(phases: Table) -> Table:
-    """Return seconds and memory of each phase side by side, one row per graph."""
-    heads: dict[str, None] = {}
-    rows: dict[str, dict[str, Any]] = {}
+def _told(phases: Table) -> str:
+    """Say what a fit cost, and its phases, one line per graph."""
+    parts: dict[str, list[str]] = {}
+    whole: dict[str, str] = {}
     for line in phases.rows:
-        phase = line["phase"].partition(" (target")[0]
-        heads.setdefault(phase)
-        row = rows.setdefault(line["family"], {"family": line["family"]})
-        row[phase] = f"{line['cpu']} s, {line['gib']} GiB"
-    columns = (Column("family", "CPU and peak memory"), *(Column(name, name) for name in heads))
-    return Table("", columns, tuple(rows.values()))
+        if line["phase"].startswith("all"):
+            whole[line["family"]] = f"{line['cpu']} CPU-seconds, {line['gib']} GiB at most"
+        else:
+            parts.setdefault(line["family"], []).append(f"{line['phase']} {line['cpu']} s")
+    return "\n".join(f"- {name}: {text} ({', '.join(parts[name])})" for name, text in whole.items())
 
 
 def losses(root: Path, scores: Scores) -> str:

@@ -47,7 +47,8 @@ def test_which_graphs_count() -> None:
         assert not counts(graph, seed=19)  # seeds that were looked at
     for graph in ("cora", "citeseer", "amazon-photo+50"):
         assert not counts(graph, seed=20)
-    assert not counts("amazon-photo", "few5")
+    assert counts("amazon-photo", "few5")
+    assert not counts("amazon-photo", "public_split")
 
 
 def test_mean_ranks_count_the_cases_a_method_has() -> None:
