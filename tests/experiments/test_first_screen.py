@@ -52,8 +52,7 @@ def test_the_table_marks_the_best_and_lists_who_is_ahead() -> None:
     assert cells["graph: task"] == ["graphham", "gcn", "gat"]
     assert cells["Photo: classes"] == ["0.800", "**0.833**", "-"]
     assert cells["Photo: links"] == ["0.900", "**0.950**", "0.600"]
-    assert cells["**mean rank**"] == ["2.0", "1.0", "3.0"]
-    assert cells["in cases"] == ["2", "2", "1"]
+    assert cells["**mean rank** (cases)"] == ["2.0 (2)", "1.0 (2)", "3.0 (1)"]
     assert "mean over 1 to 3 draws" in lines[0]
     assert lines[-1] == "- Photo: classes gcn +0.033 ± 0.003 (3 draws); links gcn +0.050 (1 draw)"
     assert unseen_section(read_unseen([])) == ""
