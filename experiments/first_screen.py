@@ -213,8 +213,8 @@ def unseen_section(unseen: Unseen) -> str:
         rows.append(row)
         draws.append(max([s.ahead.count for s in found.values() if s.ahead is not None] or [1]))
     ranks = unseen.mean_ranks()
-    told = {m: "{:.1f} ({})".format(*ranks[m]) for m in methods}
-    rows.append({"case": "**mean rank** (cases)", **told})
+    last = {m: "{:.1f} ({})".format(*ranks[m]) for m in methods}
+    rows.append({"case": "**mean rank** (cases)", **last})
     columns = (Column("case", "graph: task"), *(Column(m, m) for m in methods))
     low, high = min(draws), max(draws)
     note = (
