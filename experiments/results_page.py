@@ -221,7 +221,10 @@ def groups(root: Path) -> str:
         given, own, *_, lead = hierarchy_study.tables(records, hierarchy_study.study_cells())
         for table, head in (
             (given, "### Beside other hierarchies, the same number of groups"),
-            (own, "### The same, each with the number of groups it chooses"),
+            (
+                replace(own, notes=()),
+                "### The same, each with the number of groups it chooses (mean in brackets)",
+            ),
             (_peers(records, lead), "### Ahead by how much, how steady, how quick"),
         ):
             if table.rows:
@@ -328,9 +331,10 @@ def reasons(root: Path) -> str:
     if not records:
         return ""
     seeds = range(1 + max(record["cell"]["seed"] for record in records.values()))
-    tables = explanation_study.tables(records, seeds)
-    made = [_without_targets(table).markdown() for table in tables]
-    return "`python -m experiments.explanation_study`:\n\n" + "\n".join(made)
+    first, *others = (_without_targets(t) for t in explanation_study.tables(records, seeds))
+    head = " ".join(["`python -m experiments.explanation_study`.", *first.notes])
+    made = [replace(first, notes=()), *others]
+    return f"{head}\n\n" + "\n".join(table.markdown() for table in made)
 
 
 def _without_targets(table: Table) -> Table:
@@ -367,7 +371,7 @@ def cost(root: Path) -> str:
 
 
 def _told(phases: Table) -> str:
-    """Say what a fit cost, and its phases, one line per graph."""
+    """Say what a fit of each graph cost, and its phases."""
     parts: dict[str, list[str]] = {}
     whole: dict[str, str] = {}
     for line in phases.rows:
@@ -375,7 +379,8 @@ def _told(phases: Table) -> str:
             whole[line["family"]] = f"{line['cpu']} CPU-seconds, {line['gib']} GiB at most"
         else:
             parts.setdefault(line["family"], []).append(f"{line['phase']} {line['cpu']} s")
-    return "\n".join(f"- {name}: {text} ({', '.join(parts[name])})" for name, text in whole.items())
+    told = (f"{name} {text} ({', '.join(parts[name])})" for name, text in whole.items())
+    return f"A fit: {'; '.join(told)}."
 
 
 def losses(root: Path, scores: Scores) -> str:
