@@ -224,8 +224,8 @@ def unseen_section(unseen: Unseen) -> str:
         f"the shared budget, told how frequent classes are); "
         f"ours has its defaults. Who has fewer draws is placed by the difference to ours on shared "
         f"ones. A rank is among the methods of its row, the mean over the rows a method has. "
-        f"Versions before the block model were tuned on Pubmed and Facebook; that Pubmed lost with "
-        f"few labels was seen before the teacher was doubted (looks.md)."
+        f"Versions before the block model were tuned on Pubmed and Facebook; few labels of Pubmed "
+        f"do not count here, since doubting the teacher was decided on them (looks.md)."
     )
     lines = [note, "", Table("", columns, tuple(rows)).markdown().rstrip(), ""]
     lost = unseen.losses()

@@ -22,6 +22,8 @@ from graphham.methods.registry import method_class
 
 # What the model was made while looking at, and planted graphs of smaller seeds than this.
 DEVELOPMENT = frozenset({"cora", "citeseer"})
+# Few labels of Pubmed were looked at while it was decided what to do where groups teach wrong.
+_DECIDED_ON = frozenset({("pubmed", "few5"), ("pubmed", "few20")})
 FRESH = 20
 TASKS = {"folds": "classes", "few20": "20 labels", "few5": "5 labels", "links": "links"}
 Place = tuple[str, str]  # graph, protocol
@@ -35,6 +37,8 @@ def is_unseen(cell: Mapping[str, Any]) -> bool:
     """
     graph = str(cell["graph"])
     if cell["protocol"] not in TASKS or "+" in graph or graph in DEVELOPMENT:
+        return False
+    if (graph, cell["protocol"]) in _DECIDED_ON:
         return False
     return not is_planted(graph) or int(cell["seed"]) >= FRESH
 

@@ -20,7 +20,9 @@ from graphham.graph.graph import Graph
 from graphham.methods.registry import make_method, method_class
 
 _SEEDS = 3
-_SLACK = 0.01
+# By how much a mean may be short of the paper. GAT on Citeseer is short by more: three seeds have
+# 0.717, but ten 0.709 (others who repeated the paper have 0.708).
+_SLACK = {("gat", "citeseer"): 0.02}
 _PUBLISHED = {
     ("gcn", "cora"): 0.815,
     ("gcn", "citeseer"): 0.703,
@@ -33,9 +35,8 @@ _PUBLISHED = {
     ("appnp", "pubmed"): 0.797,
 }
 # What the paper sets otherwise on this graph; "none" reads rows that sum to one, as its authors
-# scaled them. Ten seeds have 0.709 on Citeseer then and 0.700 with rows of unit length, which are
-# what the tables use: with few labels, or many, they do as well or better (others who repeated the
-# paper have 0.708).
+# scaled them. With rows of unit length ten seeds have 0.700, but with few labels drawn anew, or
+# many, these do as well or better, and are what the tables use.
 _OWN = {
     ("gat", "pubmed"): {"out_heads": 8, "lr": 0.01, "weight_decay": 1e-3},
     ("gat", "citeseer"): {"scaling": "none"},
@@ -70,13 +71,14 @@ def mean_accuracy(name: str, graph: str, folder: Path) -> float:
 
 
 def test_gcn_has_its_published_accuracy_on_cora(shared_data: Path) -> None:
-    assert mean_accuracy("gcn", "cora", shared_data) >= _PUBLISHED["gcn", "cora"] - _SLACK
+    assert mean_accuracy("gcn", "cora", shared_data) >= _PUBLISHED["gcn", "cora"] - 0.01
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "graph"), _PUBLISHED)
 def test_rivals_have_their_published_accuracy(name: str, graph: str, shared_data: Path) -> None:
-    assert mean_accuracy(name, graph, shared_data) >= _PUBLISHED[name, graph] - _SLACK
+    slack = _SLACK.get((name, graph), 0.01)
+    assert mean_accuracy(name, graph, shared_data) >= _PUBLISHED[name, graph] - slack
 
 
 @pytest.mark.parametrize("name", ["gat", "graphsage"])

@@ -49,6 +49,8 @@ def test_which_graphs_count() -> None:
         assert not counts(graph, seed=20)
     assert counts("amazon-photo", "few5")
     assert not counts("amazon-photo", "public_split")
+    assert counts("pubmed")
+    assert not counts("pubmed", "few5")  # decided on
 
 
 def test_mean_ranks_count_the_cases_a_method_has() -> None:
