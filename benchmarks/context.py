@@ -66,7 +66,8 @@ def make_trainer(graph: Any, settings: dict[str, Any], ranks: Any = None) -> Any
         ranks: The processes that train together; this one alone when not given.
     """
     from graphham.config.settings import make_config
-    from graphham.methods import fitting
+    from graphham.methods.prepared import prepare
+    from graphham.methods.starting import make_model
     from graphham.parallel.ranks import ALONE
     from graphham.training.plan import plan_fit
     from graphham.training.trainer import Trainer
@@ -74,15 +75,15 @@ def make_trainer(graph: Any, settings: dict[str, Any], ranks: Any = None) -> Any
     ranks = ranks or ALONE
     plan = plan_fit(graph, make_config(settings))
     config = plan.config
-    prepared = fitting.prepare(graph, config, ranks)
-    model, tables = fitting.make_model(graph, config, prepared, plan.table, ranks)
+    prepared = prepare(graph, config, ranks)
+    model, tables = make_model(graph, config, prepared, plan.table, ranks)
     return Trainer(model, graph, prepared.inputs, config, tables, ranks=ranks)
 
 
 def make_encoder(graph: Any, settings: dict[str, Any]) -> tuple[Any, Any]:
     """Return a network as a saved run would restore it, and the inputs of a graph."""
     from graphham.config.settings import make_config
-    from graphham.methods import fitting
+    from graphham.methods.prepared import prepare
     from graphham.model.network import GraphHAMNet
     from graphham.results.encoder import Encoder
     from graphham.sampling.keys import torch_generator
@@ -90,7 +91,7 @@ def make_encoder(graph: Any, settings: dict[str, Any]) -> tuple[Any, Any]:
     from graphham.training.plan import plan_fit
 
     config = plan_fit(graph, make_config(settings)).config
-    prepared = fitting.prepare(graph, config)
+    prepared = prepare(graph, config)
     model = GraphHAMNet(network_settings(config), prepared.inputs.num_features)
     model.reset_parameters(torch_generator(1))
     groups = None if prepared.groups is None else prepared.groups.map

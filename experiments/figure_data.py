@@ -26,7 +26,8 @@ def measure_portrait(cell: Cell, graph: Graph, place: Path | None) -> tuple[Reco
         place: Folder of the cell; the run goes into ``run`` below it.
     """
     from graphham.config.settings import make_config
-    from graphham.methods.fitting import fit_graph, fit_to_run
+    from graphham.methods.fitting import fit_graph
+    from graphham.methods.run_fitting import fit_to_run
 
     config = make_config({"task": cell.protocol, "seed": cell.seed}, dict(cell.settings))
     if place is None:

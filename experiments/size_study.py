@@ -103,7 +103,7 @@ def _peak_gib() -> float:
 
 def fit_in_parts(family: str, nodes: int, seed: int) -> Record:
     """Fit the graph of a family with the number of groups open, and say what each phase cost."""
-    from graphham.methods import fitting
+    from graphham.methods import prepared
     from graphham.methods.graphham import GraphHAM
     from graphham.results.encoder import Encoder
     from graphham.training import plan
@@ -115,7 +115,7 @@ def fit_in_parts(family: str, nodes: int, seed: int) -> Record:
     phases = Phases()
     for name, owner, attribute in (
         ("search", plan, "search_structure"),
-        ("groups", fitting, "fit_run_groups"),
+        ("groups", prepared, "fit_run_groups"),
         ("training", Trainer, "fit"),
         ("read-out", Encoder, "read"),
     ):

@@ -23,7 +23,8 @@ from typing import Any
 
 from graphham.config.settings import make_config
 from graphham.graph.store import open_store
-from graphham.methods.fitting import make_model, prepare
+from graphham.methods.prepared import prepare
+from graphham.methods.starting import make_model
 from graphham.readout.layerwise import LayerWise
 from graphham.results.encoder import Encoder
 from graphham.system.threads import single_threaded

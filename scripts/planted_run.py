@@ -24,7 +24,8 @@ import torch
 from graphham.config.settings import make_config
 from graphham.graph.planted import planted_hierarchy
 from graphham.graph.store import is_store, open_store, write_store
-from graphham.methods.fitting import make_model, prepare
+from graphham.methods.prepared import prepare
+from graphham.methods.starting import make_model
 from graphham.model.network import Batch
 from graphham.results.encoder import Encoder
 from graphham.results.run_writer import resume_run, start_run

@@ -30,8 +30,8 @@ import graphham as gh
 
 # The only names that are not public; when modules move, nothing below needs to change.
 from graphham.config.settings import make_config
-from graphham.methods.fitting import fit_to_run
 from graphham.methods.registry import make_method, method_rows
+from graphham.methods.run_fitting import fit_to_run
 from graphham.training.epochs import Silent
 
 PINS = Path(__file__).with_name("pinned_bits.json")

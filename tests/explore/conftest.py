@@ -15,7 +15,7 @@ from graphham.explore.launch import RunningExplorer
 from graphham.graph.graph import Labels, build_graph
 from graphham.graph.ids import NodeIds
 from graphham.graph.planted import planted_hierarchy
-from graphham.methods.fitting import fit_to_run
+from graphham.methods.run_fitting import fit_to_run
 from graphham.results.run_folder import Run
 from scripts.screenshots import FLAGS
 from tests.explore.client import Client

@@ -14,7 +14,10 @@ from graphham.errors import InputError
 from graphham.graph.graph import Labels, build_graph
 from graphham.graph.store import open_store, write_store
 from graphham.methods import fitting
-from graphham.methods.fitting import fit_graph, fit_to_run, make_model, prepare
+from graphham.methods.fitting import fit_graph
+from graphham.methods.prepared import prepare
+from graphham.methods.run_fitting import fit_to_run
+from graphham.methods.starting import make_model
 from graphham.training.epochs import Silent
 from graphham.training.plan import plan_fit
 from tests.reference.graphs import (

@@ -14,7 +14,7 @@ import pytest
 
 from graphham.config.settings import make_config
 from graphham.graph.store import open_store, write_store
-from graphham.methods.fitting import fit_to_run
+from graphham.methods.run_fitting import fit_to_run
 from tests.reference.graphs import planted
 
 BASE = {

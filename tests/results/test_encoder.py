@@ -11,7 +11,8 @@ from graphham.errors import InputError
 from graphham.graph.graph import build_graph
 from graphham.graph.ids import NodeIds
 from graphham.graph.neighborhoods import Block
-from graphham.methods.fitting import fit_graph, fit_to_run
+from graphham.methods.fitting import fit_graph
+from graphham.methods.run_fitting import fit_to_run
 from graphham.readout.whole_graph import full_batch
 from graphham.results.encoder import Encoder, embed_graph, node_attention
 from tests.reference.graphs import (

@@ -8,7 +8,7 @@ import pytest
 from experiments.planted_cases import planted_graph
 from graphham.config.settings import make_config
 from graphham.graph.graph import build_graph
-from graphham.methods.fitting import fit_to_run
+from graphham.methods.run_fitting import fit_to_run
 from graphham.results.encoder import embed_graph
 
 

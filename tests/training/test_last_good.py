@@ -12,8 +12,9 @@ import torch
 
 from graphham.config.settings import make_config
 from graphham.errors import DivergedError
-from graphham.methods.fitting import fit_graph, fit_to_run
+from graphham.methods.fitting import fit_graph
 from graphham.methods.gcn import GCN
+from graphham.methods.run_fitting import fit_to_run
 from graphham.results.run_folder import Run
 from graphham.training.averaging import WeightAverage
 from graphham.training.epochs import EpochLoop, Silent

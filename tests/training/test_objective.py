@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from graphham.errors import InputError
 from graphham.graph.graph import Labels
-from graphham.methods.fitting import make_model, prepare
+from graphham.methods.prepared import prepare
+from graphham.methods.starting import make_model
 from graphham.model.losses import balance_loss, constraint_loss
 from graphham.model.membership import one_hot_straight_through
 from graphham.training.batches import Batches

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from graphham.errors import InputError
-from graphham.methods.fitting import fit_graph, make_model, prepare
+from graphham.methods.fitting import fit_graph
+from graphham.methods.prepared import prepare
+from graphham.methods.starting import make_model
 from graphham.parallel.ranks import Ranks
 from graphham.training.plan import plan_fit
 from graphham.training.trainer import Trainer

@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from graphham.methods.fitting import fit_graph, fit_to_run, make_model, prepare
+from graphham.methods.fitting import fit_graph
+from graphham.methods.prepared import prepare
+from graphham.methods.run_fitting import fit_to_run
+from graphham.methods.starting import make_model
 from graphham.results.hierarchy import nesting_score
 from graphham.results.run_writer import Run
 from graphham.training.epochs import Silent

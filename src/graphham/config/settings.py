@@ -113,8 +113,8 @@ class ModelConfig(_Section):
 
     group_score: Literal["pair", "additive", "none"] = Field(
         "pair",
-        description="group attention: a learned score per pair of groups, the paper's additive "
-        "score (E7), or none (the minus-lambda ablation)",
+        description="group attention: a score per pair of groups, read from the block model or "
+        "learned, the paper's additive score (E7), or none (the minus-lambda ablation)",
     )
     separate_attention: bool = Field(
         False, description="own attention vector for the additive group score instead of a"

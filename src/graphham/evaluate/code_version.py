@@ -47,6 +47,7 @@ _NEVER = {
     "graph.store",
     "graph.store_parts",
     "methods.registry",
+    "methods.run_fitting",
     "training.checkpoints",
     "training.shared_checkpoints",
 }

@@ -15,7 +15,8 @@ from graphham.errors import InputError
 from graphham.graph.graph import Graph
 from graphham.graph.ids import NodeIds
 from graphham.methods.base import FitRequest, Floats, Method, Rows, cosines
-from graphham.methods.fitting import fit_graph, fit_to_run
+from graphham.methods.fitting import fit_graph
+from graphham.methods.run_fitting import fit_to_run
 from graphham.methods.scikit import class_array
 from graphham.model.inputs import NodeInputs
 from graphham.parallel.ranks import ALONE, Ranks

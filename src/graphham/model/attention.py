@@ -53,8 +53,9 @@ class MembershipAttention(nn.Module):
         groups: Number of latent groups K.
         heads: Number of attention heads M.
         membership_dim: Width of the vectors groups are compared with; the input's when not given.
-        group_score: ``pair`` learns a score B[k, k'] per pair of groups, ``additive`` is the
-            paper's a . [W phi_k ; W phi_k'], ``none`` drops group attention (minus-lambda).
+        group_score: ``pair`` has a score B[k, k'] per pair of groups, read from the block model
+            where there is one and learned otherwise; ``additive`` is the paper's
+            a . [W phi_k ; W phi_k'], ``none`` drops group attention (minus-lambda).
         affinity: ``cosine`` (scaled by ``affinity_scale``) or ``dot`` with a learned scale.
         affinity_scale: Scale of the cosine affinity.
         product: ``renormalised`` or the ``literal`` product of the two softmaxes (A5).
