@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy.sparse as sp
 
 from graphham.graph.graph import Graph, build_graph
 
@@ -21,3 +22,11 @@ def undirected(graph: Graph) -> Graph:
         features=graph.features,
         labels=graph.labels,
     )
+
+
+def link_matrix(graph: Graph) -> sp.csr_matrix:
+    """Return the symmetric ``(num_nodes, num_nodes)`` float32 links, without those to oneself."""
+    links = sp.csr_matrix(undirected(graph).adjacency().astype(np.float32))
+    links.setdiag(0)
+    links.eliminate_zeros()
+    return links

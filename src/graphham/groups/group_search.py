@@ -122,10 +122,10 @@ class GroupSearch:
     def fit(self, kind: str, run: int) -> GroupFit:
         """Fit groups that start from one kind of points."""
         if kind == "links" and self.vectors is None:
-            self.vectors = _spectral(self.data, derive_key(self.key, "vectors"))
+            self.vectors = link_vectors(self.data, derive_key(self.key, "vectors"))
         points = self.vectors if kind == "links" else self.points[kind]
         assert points is not None
-        codes = _clustered(points, self.count, derive_key(self.key, kind, run))
+        codes = clustered(points, self.count, derive_key(self.key, kind, run))
         return _fit_from(self.data, codes)
 
     def refined(self, fit: GroupFit, splits: int, key: Any) -> GroupFit:
@@ -152,7 +152,7 @@ class GroupSearch:
             found = np.zeros(len(inside.rows), dtype=np.int32)
             if inside.part is not None:
                 start = round(2 * len(inside.rows) ** 0.25) + 4
-                start_codes = _clustered(inside.vectors, start, derive_key(key, group))
+                start_codes = clustered(inside.vectors, start, derive_key(key, group))
                 found = _fit_from(inside.part, start_codes).codes
             finer[inside.rows] = total + found
             total += int(found.max(initial=0)) + 1
@@ -194,7 +194,7 @@ def _inside(data: BlockData, rows: npt.NDArray[np.int64], least: float, key: Any
         links = data.adjacency[rows][:, rows]
         if links.nnz:
             part = block_data(links, data.x[rows])
-            return _Inside(rows, part, _spectral(part, key, 3))
+            return _Inside(rows, part, link_vectors(part, key, 3))
     return _Inside(rows, None, np.zeros((len(rows), 0), dtype=np.float32))
 
 
@@ -227,7 +227,7 @@ def _fit_from(data: BlockData, codes: Codes) -> GroupFit:
         held = regrouped(held, path.groups(fewer), fewer)
 
 
-def _spectral(data: BlockData, key: Any, power: int = 1) -> Floats:
+def link_vectors(data: BlockData, key: Any, power: int = 1) -> Floats:
     """Return unit rows of the eigenvectors of largest absolute value, heterophily included.
 
     Odd powers of the matrix have the same eigenvectors, further apart.
@@ -248,7 +248,8 @@ def _spectral(data: BlockData, key: Any, power: int = 1) -> Floats:
     return unit
 
 
-def _clustered(points: Floats, count: int, key: Any) -> Codes:
+def clustered(points: Floats, count: int, key: Any) -> Codes:
+    """Return ``(num_points,)`` groups by k-means, whose centres a sample of many points decides."""
     if len(points) > _SAMPLE:
         rows = numpy_generator(derive_key(key, "rows")).choice(len(points), _SAMPLE, replace=False)
         centers, _ = kmeans(points[np.sort(rows)], count, key, starts=1, rounds=20)

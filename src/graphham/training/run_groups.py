@@ -15,6 +15,7 @@ from graphham.graph.graph import Graph
 from graphham.groups.block_model import BlockFit, chance_share, reason_table
 from graphham.groups.group_map import GroupInputs, GroupMap, fit_from
 from graphham.groups.group_tree import group_tree, trees_above
+from graphham.groups.link_tree import link_tree
 from graphham.model.inputs import NodeInputs
 from graphham.model.spectral import leading_directions
 from graphham.parallel.graph_access import graph_access
@@ -33,7 +34,7 @@ _SURE = 0.9  # least mean agreement (AMI) of the first starts
 _STARTS = 24
 _NODES_A_START = 100  # fewer on small graphs, where a fit is all overhead
 _DIRECTIONS = 32  # main directions of all their groups
-_TREES = 8  # cuts of them
+_TREES = 8  # cuts of them, and of the graph by its links alone
 # How many times as many groups the finest fit of the teacher has, and the nodes each needs.
 _FINER = 4
 _FEWEST_MEMBERS = 8
@@ -133,7 +134,10 @@ def fit_run_groups(
         fits.append(seen.fit(codes, parents, **_ablation(config)))
     best = max(fits, key=lambda fit: fit.bound)
     if given is None and _is_unsure(fits, graph, config, ranks):
-        best = _agreed(fits, seen, config, key)
+        more = [_agreed(fits, seen, config, key)]
+        if graph_access(graph).is_whole:
+            more += _from_links(graph, seen, config, key)
+        best = max(more, key=lambda fit: fit.bound)
         fits.append(best)
     is_found = given is not None and best is fits[-1]
     if not is_found and not is_large:
@@ -245,6 +249,14 @@ def _agreed(fits: list[BlockFit], seen: GroupInputs, config: ResolvedConfig, key
     trees = [group_tree(points, config.groups, derive_key(key, "agreed", k)) for k in range(_TREES)]
     agreed = [seen.fit(codes, parents, **ablation) for codes, parents in trees]
     return max(agreed, key=lambda fit: fit.bound)
+
+
+def _from_links(
+    graph: Graph, seen: GroupInputs, config: ResolvedConfig, key: Any
+) -> list[BlockFit]:
+    """Return fits from groups that links alone make, which tell apart what averages blur."""
+    trees = [link_tree(graph, config.groups, derive_key(key, "links", k)) for k in range(_TREES)]
+    return [seen.fit(codes, parents, **_ablation(config)) for codes, parents in trees]
 
 
 def _with_better_tree(best: BlockFit, seen: GroupInputs, config: ResolvedConfig) -> BlockFit:

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from graphham.config.settings import RunConfig
 from graphham.graph.graph import Graph
-from graphham.graph.undirected import undirected
+from graphham.graph.undirected import link_matrix
 from graphham.groups.group_count import Structure, find_structure
 from graphham.groups.group_map import main_parts, smoothed, unit_rows
 from graphham.groups.group_tree import cut_groups
@@ -156,10 +155,6 @@ def search_structure(graph: Graph, settings: RunConfig) -> StructureSearch:
         return StructureSearch(
             None, f"{graph.num_nodes:,} nodes are too many; --groups says how many to make"
         )
-    links = undirected(graph).adjacency().astype(np.float32)
-    links = sp.csr_matrix(links)
-    links.setdiag(0)
-    links.eliminate_zeros()
     own = smooth = None
     if graph.features is not None:
         _, inputs, basis = fit_inputs(
@@ -168,4 +163,4 @@ def search_structure(graph: Graph, settings: RunConfig) -> StructureSearch:
         parts = main_parts(inputs.features, np.ascontiguousarray(basis))
         own, smooth = unit_rows(parts), smoothed(parts, graph)
         smooth = unit_rows(smooth - smooth.mean(0))
-    return StructureSearch(find_structure(links, own, smooth, settings.seed))
+    return StructureSearch(find_structure(link_matrix(graph), own, smooth, settings.seed))
