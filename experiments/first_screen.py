@@ -10,7 +10,7 @@ import numpy as np
 
 from experiments import hierarchy_study
 from experiments.cell_file import read_cells
-from experiments.label_rows import FEWEST, OURS, PARTS, SURE, Condition, Scores
+from experiments.label_rows import FEWEST, LAMBDA, OURS, PARTS, SURE, Condition, Scores
 from experiments.planted_cases import is_planted
 from experiments.planted_labels import BARE
 from experiments.unseen import TASKS, Place, Unseen, standard_error
@@ -84,7 +84,7 @@ def part_tests(scores: Scores) -> dict[tuple[str, Condition], tuple[Comparison, 
     """
     found = {
         (part, condition): one
-        for part in dict.fromkeys(PARTS.values())
+        for part in dict.fromkeys((*PARTS.values(), LAMBDA))
         for condition in shown_cases(scores)
         if (one := scores.against(part, condition, part=True)) is not None
     }

@@ -32,6 +32,20 @@ PARTS = {
     ): "nesting",
     ("graphham-no-q", "{}"): "contexts by group",
 }
+# A network that hears of groups by their attention alone, and the same without that.
+LAMBDA = "group attention, nothing else"
+MEAN = "the mean of neighbours"
+ALONE = {
+    (
+        "graphham",
+        '{"settings": {"loss.context_weight": 0, "loss.teacher_weight": 0}}',
+    ): LAMBDA,
+    (
+        "graphham",
+        '{"settings": {"loss.context_weight": 0, "loss.teacher_weight": 0, '
+        '"model.group_score": "none"}}',
+    ): MEAN,
+}
 
 
 @dataclass(frozen=True)
@@ -54,9 +68,14 @@ class Scores:
         return sorted(c for c, draws in ours.items() if len(draws) >= FEWEST)
 
     def against(self, row: str, condition: Condition, part: bool = False) -> Comparison | None:
-        """Compare a row with ours on the draws both have: positive where the row is ahead."""
+        """Compare a row with ours on the draws both have: positive where the row is ahead.
+
+        :data:`LAMBDA`, a network of its own, is compared with the same without it.
+        """
         theirs = (self.parts if part else self.methods).get(row, {}).get(condition, {})
         ours = self.methods[OURS].get(condition, {})
+        if part and row == LAMBDA:
+            ours, theirs = theirs, self.parts.get(MEAN, {}).get(condition, {})
         common = sorted(ours.keys() & theirs.keys())
         if len(common) < FEWEST:
             return None
@@ -74,7 +93,9 @@ def read_scores(records: Iterable[Record]) -> Scores:
         cell, metrics = record["cell"], record["metrics"]
         score = metrics.get("micro_f1", metrics.get("accuracy", metrics.get("auc")))
         name = _row_name(cell)
-        part = PARTS.get((cell["method"], json.dumps(cell["settings"], sort_keys=True)))
+        part = {**PARTS, **ALONE}.get(
+            (cell["method"], json.dumps(cell["settings"], sort_keys=True))
+        )
         if score is None or (name is None and part is None):
             continue
         home = parts.setdefault(part, {}) if part else methods.setdefault(str(name), {})

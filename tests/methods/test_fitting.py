@@ -5,21 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 import torch
 
-from graphham.config.resolved import read_resolved
 from graphham.config.settings import make_config
-from graphham.errors import InputError
 from graphham.graph.graph import Labels, build_graph
 from graphham.graph.store import open_store, write_store
 from graphham.methods import fitting
 from graphham.methods.fitting import fit_graph
-from graphham.methods.prepared import prepare
-from graphham.methods.run_fitting import fit_to_run
-from graphham.methods.starting import make_model
-from graphham.training.epochs import Silent
-from graphham.training.plan import plan_fit
 from tests.reference.graphs import (
     multi_labelled,
     planted,
@@ -105,56 +97,6 @@ def test_held_out_links_only_decide_when_to_stop():
     assert pair.summary["training"]["validation"] is None
 
 
-def test_groups_start_near_nodes_of_a_very_wide_table():
-    """A hundred thousand columns: nothing of that size squared may be made."""
-    rng = np.random.default_rng(0)
-    x = sp.random(180, 100_000, 1e-4, "csr", np.float32, rng)
-    graph = with_features(GRAPH, x)
-    plan = plan_fit(graph, small_config({"preset": "paper"}))
-    prepared = prepare(graph, plan.config)
-    inputs = prepared.inputs
-    model, _ = make_model(graph, plan.config, prepared, plan.table)
-    vectors = model.layer(0).group_embedding.detach().numpy()
-    scaled = sp.csr_matrix(
-        (inputs.features.values, inputs.features.indices, inputs.features.indptr), x.shape
-    )
-    cosines = vectors @ scaled.T
-    cosines /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    assert (cosines.max(1) > 0.95).all()
-    spread = model.layer(0).affinities(inputs.rows(None)).std().detach()
-    assert float(spread) == pytest.approx(1, abs=0.05)
-
-
-def test_random_groups_on_request():
-    config = small_config({"model.group_init": "random"})
-    one = fit_graph(GRAPH, config)
-    two = fit_graph(GRAPH, config)
-    np.testing.assert_array_equal(one.result.embedding, two.result.embedding)
-
-
-def test_a_run_is_resumed_on_its_own_graph_only(tmp_path):
-    class Stop(Silent):
-        def on_epoch(self, epoch, record):
-            raise KeyboardInterrupt
-
-    fit_to_run(GRAPH, small_config(), tmp_path / "run", listener=Stop())
-    other = GRAPH.without_edges(GRAPH.edge_list()[:3])
-    with pytest.raises(InputError, match="started on another graph"):
-        fit_to_run(other, small_config(), tmp_path / "run", resume=True)
-    # Its own settings win over those given now.
-    run = fit_to_run(GRAPH, small_config({"train.epochs": 2}), tmp_path / "run", resume=True)
-    assert len(run.metrics) == 6
-    # A finished run is what resuming it would have led to, and stays as it is.
-    finished = fit_to_run(GRAPH, small_config(), tmp_path / "run", resume=True)
-    assert finished.metrics == run.metrics
-    with pytest.raises(InputError, match="started on another graph"):
-        fit_to_run(other, small_config(), tmp_path / "run", resume=True)
-    with pytest.raises(InputError, match="exists already"):
-        fit_to_run(GRAPH, small_config(), tmp_path / "run")
-    replaced = fit_to_run(GRAPH, small_config({"seed": 5}), tmp_path / "run", overwrite=True)
-    assert replaced.config["seed"] == 5
-
-
 def test_a_teacher_that_is_wrong_is_left_out(monkeypatch):
     rows = np.arange(0, GRAPH.num_nodes, 8)
     kept = np.setdiff1d(np.arange(0, GRAPH.num_nodes, 3), rows)
@@ -191,16 +133,6 @@ def test_a_teacher_that_is_right_stays():
     assert not any("did not teach" in note for note in fits[0].summary["notes"])
 
 
-def test_the_config_of_a_run_repeats_it(tmp_path):
-    run = fit_to_run(without_features(GRAPH), small_config({"seed": 3}), tmp_path / "one")
-    again = fit_to_run(without_features(GRAPH), make_config(run.config), tmp_path / "two")
-    assert again.config == run.config
-    assert read_resolved(run.config).to_dict() == {
-        k: v for k, v in run.config.items() if k != "graph"
-    }
-    np.testing.assert_array_equal(again.embedding, run.embedding)
-
-
 @pytest.mark.parametrize("batch", ["full", "sampled"])
 def test_a_memory_mapped_store_trains_like_the_graph_it_came_from(batch, tmp_path):
     config = small_config({"train.batch": batch, "train.batch_size": 64})
@@ -209,12 +141,6 @@ def test_a_memory_mapped_store_trains_like_the_graph_it_came_from(batch, tmp_pat
         write_store(graph, tmp_path / name)
         stored = fit_graph(open_store(tmp_path / name), config).result
         np.testing.assert_array_equal(stored.embedding, fit_graph(graph, config).result.embedding)
-
-
-def test_a_bad_plan_leaves_no_folder(tmp_path):
-    with pytest.raises(InputError):
-        fit_to_run(GRAPH, small_config({"groups": (500, 2)}), tmp_path / "run")
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_torch_keeps_its_threads():
