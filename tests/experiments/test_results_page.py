@@ -187,3 +187,30 @@ def test_results_of_the_repository_are_short_and_up_to_date() -> None:
 def test_without_cells_there_are_no_results(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no finished cells"):
         results_text(tmp_path)
+
+
+def test_group_attention_alone_is_set_against_the_same_network_without_it(tmp_path: Path) -> None:
+    few_cells(tmp_path)
+    alone = {"loss.context_weight": 0, "loss.teacher_weight": 0}
+    with (tmp_path / "few_labels.jsonl").open("a", encoding="utf-8") as file:
+        for settings, score in ((alone, 0.5), ({**alone, "model.group_score": "none"}, 0.4)):
+            for draw in range(10):
+                cell = Cell(
+                    "classify",
+                    "cora",
+                    "few5",
+                    "graphham",
+                    seed=draw,
+                    settings={"settings": settings},
+                )
+                score += 0.001 * (draw % 3) * (score > 0.45)
+                record = {"cell": cell.to_dict(), "status": "done", "metrics": {"accuracy": score}}
+                record |= {"cost": {"cpu_seconds": 2.0}, "versions": {"commit": "abc"}}
+                file.write(json.dumps(record) + "\n")
+    text = results_text(tmp_path)
+    row = next(line for line in text.splitlines() if line.startswith("| group attention, nothing"))
+    # Not against ours, which has 0.70: against the mean of neighbours.
+    assert "| -10." in row
+    assert "(0/10)" in row
+    # Neither of the two is ours or a rival.
+    assert "0.40" not in next(line for line in text.splitlines() if line.startswith("| Cora, 5"))
