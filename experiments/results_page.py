@@ -128,7 +128,7 @@ def _head(root: Path, path: str | Path, has_tables: bool) -> str:
     lines = ["# Results", "", text]
     current, total = counts(stale_parts(root))
     if total:
-        lines += ["", f"{_VERSIONS} {current:,} of {total:,} stored cells (`{_STALE}`)."]
+        lines += [f"{_VERSIONS} {current:,} of {total:,} stored cells (`{_STALE}`)."]
     return "\n".join(lines) + "\n"
 
 
