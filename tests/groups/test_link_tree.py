@@ -1,12 +1,16 @@
 """Trees cut from links alone: they nest, and find what averages of neighbours blur."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.metrics import adjusted_mutual_info_score
 
-from graphham.graph.graph import build_graph
+from graphham.config.settings import make_config
+from graphham.graph.graph import Labels, build_graph
 from graphham.graph.planted import planted_hierarchy
 from graphham.groups.link_tree import link_tree
+from graphham.methods.fitting import fit_graph
 from graphham.methods.graphham import GraphHAM
 from graphham.training import run_groups
 
@@ -58,3 +62,30 @@ def test_a_fit_with_given_groups_tells_apart_what_averages_blur(monkeypatch):
     found = agreement()
     monkeypatch.setattr(run_groups, "_from_links", lambda *_: [])
     assert found > agreement() + 0.05
+
+
+def test_groups_of_a_large_sparse_graph_without_features_start_from_its_links(monkeypatch):
+    drawn = planted_hierarchy(
+        (4, 3),
+        6000,
+        edge_shares=(0.5, 0.25, 0.25),
+        mean_degree=6,
+        degree_skew=0.6,
+        features="none",
+        seed=0,
+    )
+    coarse = min(drawn.levels, key=lambda level: level.max())
+    classes = Labels(tuple(range(4)), codes=coarse.astype(np.int32))
+    graph = replace(drawn.graph, labels=classes)
+    linked = np.flatnonzero(graph.degrees() >= 3)
+    monkeypatch.setattr(run_groups, "_FEW_STARTS_FROM", 1000)
+
+    def agreement():
+        config = make_config({"task": "classify", "groups": (12, 4), "train.epochs": 1})
+        shown = fit_graph(graph, config, train_rows=np.arange(0, 6000, 60)).result.groups
+        level = np.asarray(shown[1])
+        return adjusted_mutual_info_score(coarse[linked], level[linked])
+
+    found = agreement()
+    monkeypatch.setattr(run_groups, "_MOST_LINKS", 0)
+    assert found > agreement() + 0.1

@@ -28,6 +28,8 @@ Floats = npt.NDArray[np.float32]
 _MOST_JOINED = 512
 # Beyond so many nodes one start of each kind must do: the groups hardly depend on it any more.
 _FEW_STARTS_FROM = 50_000
+# Stored links up to which such graphs are also cut by their links, a few copies of which it holds.
+_MOST_LINKS = 20_000_000
 # Where the first starts disagree on a graph that no search looks at, so many more of each kind are
 # made: fits of small graphs are cheap.
 _SURE = 0.9  # least mean agreement (AMI) of the first starts
@@ -55,12 +57,14 @@ class FittedGroups:
         inputs: What the fits looked at.
         fits: The fits of all starts, then the best one under a better tree, if any.
         key: What further fits draw from.
+        linked: The graph, where fits start from its links alone too.
     """
 
     map: GroupMap
     inputs: GroupInputs
     fits: list[BlockFit]
     key: Any
+    linked: Graph | None = None
 
     def link_tables(self) -> list[Floats]:
         """Return per level ``(K_l, K_l)`` the log probability that a link is no chance."""
@@ -85,6 +89,8 @@ class FittedGroups:
             groups = (finest, *(number for number in config.groups if number < finest))
             key = derive_key(self.key, "committee", finest)
             fits += fit_from(self.inputs, groups, key, seeds, **_ablation(config))
+            if self.linked is not None:
+                fits += _from_links(self.linked, self.inputs, groups, config, key, 1)
         return fits
 
 
@@ -129,6 +135,10 @@ def fit_run_groups(
     if given is None or not (is_large and is_open):
         # Of a large graph k-means finds far worse groups than a search, for twice its time.
         fits += fit_from(seen, config.groups, key, 1 if is_large else 2, **_ablation(config))
+    linked = None
+    if is_large and given is None and _is_small_enough(graph):
+        linked = graph
+        fits += _from_links(linked, seen, config.groups, config, key, 1)
     if given is not None:
         codes, parents = given
         fits.append(seen.fit(codes, parents, **_ablation(config)))
@@ -136,7 +146,7 @@ def fit_run_groups(
     if given is None and _is_unsure(fits, graph, config, ranks):
         more = [_agreed(fits, seen, config, key)]
         if graph_access(graph).is_whole:
-            more += _from_links(graph, seen, config, key)
+            more += _from_links(graph, seen, config.groups, config, key, _TREES)
         best = max(more, key=lambda fit: fit.bound)
         fits.append(best)
     is_found = given is not None and best is fits[-1]
@@ -153,7 +163,7 @@ def fit_run_groups(
         # Machines may round differently, and k-means makes other groups of the last digit.
         state = {name: ranks.share_array(array) for name, array in there.state().items()}
         there = GroupMap.from_state(state)
-    return FittedGroups(there, seen, fits, key)
+    return FittedGroups(there, seen, fits, key, linked)
 
 
 def find_likeness(
@@ -221,6 +231,10 @@ def find_likeness(
     return float(np.float32(slope)), float(np.float32(total / max(count, 1)))
 
 
+def _is_small_enough(graph: Graph) -> bool:
+    return graph_access(graph).is_whole and graph.num_stored <= _MOST_LINKS
+
+
 def _is_unsure(fits: list[BlockFit], graph: Graph, config: ResolvedConfig, ranks: Ranks) -> bool:
     """Whether groups are the result, and starts that ought to give the same ones do not."""
     if config.task != "embed" or config.groups[0] == 1 or graph.num_nodes > MANY_NODES:
@@ -252,10 +266,15 @@ def _agreed(fits: list[BlockFit], seen: GroupInputs, config: ResolvedConfig, key
 
 
 def _from_links(
-    graph: Graph, seen: GroupInputs, config: ResolvedConfig, key: Any
+    graph: Graph,
+    seen: GroupInputs,
+    groups: tuple[int, ...],
+    config: ResolvedConfig,
+    key: Any,
+    starts: int,
 ) -> list[BlockFit]:
     """Return fits from groups that links alone make, which tell apart what averages blur."""
-    trees = [link_tree(graph, config.groups, derive_key(key, "links", k)) for k in range(_TREES)]
+    trees = [link_tree(graph, groups, derive_key(key, "links", k)) for k in range(starts)]
     return [seen.fit(codes, parents, **_ablation(config)) for codes, parents in trees]
 
 
