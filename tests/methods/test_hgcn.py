@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 from graphham.errors import InputError
+from graphham.evaluate.hierarchy_scores import method_hierarchy
 from graphham.graph.planted import planted_hierarchy
 from graphham.methods.coarsening import assignment, coarsen
 from graphham.methods.hgcn import HGCN, HgcnNet, step_bytes
@@ -71,6 +74,20 @@ def test_planted_classes_are_learned_from_few_labels() -> None:
     fine = method.levels_[0]
     same = [np.bincount(codes[fine == g]).max() for g in range(sizes[0])]
     assert sum(same) / 300 > 0.8
+
+
+def test_a_level_of_thousands_of_groups_is_no_level_of_the_result(tmp_path: Path) -> None:
+    graph = planted_hierarchy((2, 3), 2400, mean_degree=4, seed=3).graph
+    method = HGCN(epochs=1, seed=0).fit(graph, task="classify")
+    sizes = method.coarsening_.sizes
+    assert sizes[1] > 1000
+    assert method.levels_ is not None
+    counts = [int(level.max()) + 1 for level in method.levels_]
+    assert counts == [size for size in sizes[1:] if size <= 1000]
+    scores, _ = method_hierarchy(method, graph.labels, None)
+    assert scores["groups_1"] == counts[0]
+    method.write_outputs(tmp_path)
+    assert json.loads((tmp_path / "coarsening.json").read_text())["nodes"] == sizes
 
 
 def test_no_level_at_all_is_a_plain_convolution_network() -> None:

@@ -58,6 +58,8 @@ from graphham.model.feature_rows import FeatureRows
 from graphham.system.atomic import write_json
 
 _TABLE_ROWS = 50
+# Most groups of a level that is kept, as of the results of any fit.
+_MOST_GROUPS = 1000
 # Numbers kept per node and column for the gradient of the layers that a level takes part in.
 _KEPT_STATES = 12
 
@@ -181,7 +183,8 @@ class HgcnNet(NodeNet):
 class HGCN(BoundNetwork):
     """H-GCN: convolutions on a graph, on its coarser versions, and back; needs labels.
 
-    After fitting, ``levels_`` holds each node's group on every coarser level.
+    After fitting, ``levels_`` holds each node's group on every coarser level of at most a thousand
+    groups: the results of a fit have no others.
 
     Args:
         seed: Decides every random draw.
@@ -230,7 +233,9 @@ class HGCN(BoundNetwork):
         self._check_counts("channels", "weight_dim")
         self.coarsening_ = coarsen(request.graph, self.levels, self.max_weight)
         super()._fit(request)
-        self.levels_ = self.coarsening_.groups() or None
+        groups = self.coarsening_.groups()
+        self.levels_ = [codes for codes in groups if int(codes.max(initial=-1)) < _MOST_GROUPS]
+        self.levels_ = self.levels_ or None
 
     def _step_bytes(self, graph: Graph) -> int:
         return step_bytes(self.coarsening_, self.dim + self.weight_dim)
@@ -257,7 +262,9 @@ class HGCN(BoundNetwork):
     def write_outputs(self, folder: Path) -> list[str]:
         """Write how the graph shrinks: nodes of every level; ``group_l`` of a node is its place."""
         counts = [int(codes.max()) + 1 for codes in self.levels_ or []]
-        write_json(folder / "coarsening.json", {"nodes": [len(self.ids_), *counts]})
+        made = getattr(self, "coarsening_", None)
+        sizes = [len(self.ids_), *counts] if made is None else list(made.sizes)
+        write_json(folder / "coarsening.json", {"nodes": sizes})
         return ["coarsening.json"]
 
 
