@@ -59,6 +59,9 @@ def test_settings_switch_links_and_nesting_off():
 def test_a_large_graph_is_started_once_of_each_kind(monkeypatch):
     monkeypatch.setattr(run_groups, "_FEW_STARTS_FROM", 100)
     groups, _ = fitted()
+    assert len(groups.fits) == 3  # own features, averaged ones, links
+    monkeypatch.setattr(run_groups, "_MOST_LINKS", 10)
+    groups, _ = fitted()
     assert len(groups.fits) == 2
 
 
